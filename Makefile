@@ -1,0 +1,31 @@
+# make demo   set up .venv and run Starling on a graph it makes itself
+# make test   set up .venv, then lint, type-check and run all tests
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+READY := $(VENV)/.ready
+
+.PHONY: demo test check format clean
+
+demo: $(READY)
+	$(VENV)/bin/starling demo
+
+test: check
+	$(VENV)/bin/python -m pytest -n 2 -q
+
+check: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(READY)
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+# The mark is touched last, so an interrupted install starts again.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

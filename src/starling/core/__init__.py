@@ -1,0 +1,1 @@
+"""What every other package stands on: errors, artifacts and manifests, the keyed generator, memory and progress."""

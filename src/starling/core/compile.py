@@ -1,0 +1,15 @@
+"""How every kernel is compiled: Numba, without the GIL, cached on disk, types kept for the checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile a hot loop. It holds no GIL, so several threads may run it at once; it must not call back into Python."""
+    return cast(Function, numba.njit(nogil=True, cache=True)(function))

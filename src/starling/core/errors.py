@@ -1,0 +1,40 @@
+"""The failures a user can meet, each with the exit status of the command line.
+
+A message is one sentence or two: what was expected, what came, what to do next.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class StarlingError(Exception):
+    """Something went wrong that is nobody's typing mistake (exit status 1)."""
+
+    exit_status = 1
+
+
+class InputError(StarlingError):
+    """The user's input or flags are wrong (exit status 2)."""
+
+    exit_status = 2
+
+
+class MissingExtra(InputError):
+    """An optional package is needed and not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package '{package}', which is not installed. "
+            f"Install it with: pip install 'starling-gnn[{extra}]'."
+        )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A "Did you mean" hint for a misspelt name, or the list of what exists when nothing is close."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        return f"Did you mean '{close[0]}'? Known: {', '.join(names)}."
+    return f"Known: {', '.join(names)}."

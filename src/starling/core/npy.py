@@ -1,0 +1,114 @@
+"""Plain ``.npy`` files, read and written in row blocks.
+
+Reading goes through ``read``, not a memory map: mapped pages count as resident memory, and a budget is a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from starling.core.errors import InputError
+
+_HEADER_BYTES = 128  # room for any shape we write; NumPy pads headers with spaces anyway
+
+
+class NpyWriter:
+    """Appends row blocks to a new ``.npy`` file whose number of rows is known only at the end."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
+        self.path, self.dtype, self.row_shape, self.rows = Path(path), np.dtype(dtype), row_shape, 0
+        self._file: BinaryIO = self.path.open("wb")
+        self._write_header()
+
+    def append(self, block: NDArray[Any]) -> None:
+        """Write the rows of `block`, converted to the file's type."""
+        if block.shape[1:] != self.row_shape:
+            raise ValueError(f"rows of shape {block.shape[1:]} appended to {self.path} of shape {self.row_shape}")
+        np.ascontiguousarray(block, self.dtype).tofile(self._file)
+        self.rows += len(block)
+
+    def close(self) -> None:
+        """Write the final shape and close the file."""
+        if not self._file.closed:
+            self._file.seek(0)
+            self._write_header()
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._file.close()
+
+    def _write_header(self) -> None:
+        shape = (self.rows, *self.row_shape)
+        text = f"{{'descr': {np.lib.format.dtype_to_descr(self.dtype)!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+        room = _HEADER_BYTES - 10 - 1
+        if len(text) > room:
+            raise ValueError(f"a shape too long for the header of {self.path}: {shape}")
+        self._file.write(b"\x93NUMPY\x01\x00" + (room + 1).to_bytes(2, "little") + text.ljust(room).encode() + b"\n")
+
+
+class NpyReader:
+    """Reads row blocks of a ``.npy`` file, any order of calls, holding only the block asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        with self.path.open("rb") as file:
+            self.shape, self.fortran, self.dtype = read_header(file, self.path)
+            self._offset = file.tell()
+        expected = self._offset + int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        if self.path.stat().st_size < expected:
+            raise InputError(
+                f"{self.path} is truncated: its header promises {expected:,} bytes, it has {self.path.stat().st_size:,}. "
+                "Copy or create it again."
+            )
+
+    @property
+    def rows(self) -> int:
+        """How many rows the file has."""
+        return self.shape[0]
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows start … stop − 1 of a C-ordered file."""
+        width = int(np.prod(self.shape[1:], dtype=np.int64))
+        with self.path.open("rb") as file:
+            file.seek(self._offset + start * width * self.dtype.itemsize)
+            flat = np.fromfile(file, self.dtype, (stop - start) * width)
+        return flat.reshape(stop - start, *self.shape[1:])
+
+    def blocks(self, size: int) -> Iterator[NDArray[Any]]:
+        """All rows, `size` at a time."""
+        for start in range(0, self.rows, size):
+            yield self.read(start, min(start + size, self.rows))
+
+
+def read_header(file: BinaryIO, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of the ``.npy`` data that follows in `file`; refuses pickled objects."""
+    try:
+        version = np.lib.format.read_magic(file)
+        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = reader(file)
+    except ValueError as error:
+        raise InputError(f"{path} is not a readable .npy file ({error}). Create it with numpy.save.") from error
+    if dtype.hasobject:
+        raise InputError(f"{path} holds pickled Python objects, which Starling never loads. Save plain numbers or strings.")
+    return shape, fortran, dtype
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """The array in a ``.npy`` file, memory-mapped read-only (or read, when it is empty and cannot be mapped)."""
+    reader = NpyReader(path)
+    if 0 in reader.shape:
+        return np.zeros(reader.shape, reader.dtype)
+    mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped

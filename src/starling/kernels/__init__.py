@@ -1,0 +1,1 @@
+"""Hot loops: Numba functions over a row range, and the one driver that runs them on threads."""

@@ -1,0 +1,1 @@
+"""Getting graphs in and out as streams: readers, importers, bridges, generators."""
