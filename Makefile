@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test check format clean
 
 demo: $(READY)
-	$(VENV)/bin/starling demo
+	$(VENV)/bin/starling demo --force
 
 test: check
 	$(VENV)/bin/python -m pytest -n 2 -q

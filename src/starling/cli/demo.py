@@ -1,0 +1,40 @@
+"""``starling demo``: the whole way of a graph, on one that Starling makes itself."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from starling.core.errors import InputError, StarlingError
+
+_STEPS = (
+    ("Make a graph: 50,000 nodes in 20 communities, about a million edges.",
+     "generate dcsbm --nodes 50000 --edges 1000000 --classes 20 --features 64 --seed 0 -o {place}/made"),
+    ("Write it as the files you might have.", "export {place}/made -o {place}/files --format csv"),
+    ("Read such files in, streaming.",
+     "import {place}/files/edges.csv --nodes {place}/files/nodes.csv -o {place}/graph"),
+    ("Look at what came in, and check every byte.", "inspect {place}/graph --verify"),
+    ("Cut it into four parts for four workers.", "partition {place}/graph -p 4 -o {place}/parts"),
+)  # fmt: skip
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the demo's directories go.")] = Path("demo"),
+    force: Annotated[bool, typer.Option("--force", help="Run again over an earlier demo.")] = False,
+) -> None:
+    """Run Starling from end to end on a built-in graph, showing each command."""
+    from starling.cli.main import run
+
+    if output.exists() and not force:
+        raise InputError(f"{output} exists already. Pass --force to run the demo again, or -o for another place.")
+    output.mkdir(parents=True, exist_ok=True)
+    for number, (why, command) in enumerate(_STEPS, start=1):
+        line = command.format(place=shlex.quote(str(output)))
+        again = ["--force"] if force and " -o " in command else []
+        print(f"\n{number}. {why}\n$ starling {line}\n")
+        if run([*shlex.split(line), *again]) != 0:
+            raise StarlingError(f"The demo stopped at step {number}.")
+    print(f"\nDone. Everything is in {output}/.")

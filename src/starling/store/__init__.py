@@ -1,0 +1,1 @@
+"""Graphs and shards on disk: written once, atomically; read through memory maps."""
