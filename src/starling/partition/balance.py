@@ -1,0 +1,140 @@
+"""The balancing pass: after any method, bring every chosen load of every part within a tolerance (DistDGLv2 §5.3.2).
+
+A load is a sum of node weights: nodes themselves, training nodes, edges, nodes of a type. A part is overloaded by what it
+holds beyond (1 + tolerance) × mean. Rounds of one stream pass each count how the neighbours of movable nodes — those that
+weigh in an overloaded part — are spread over the parts, then move the cheapest first: fewest edges cut for the overload
+relieved. Every move lowers the total overload, so the pass ends; what it could not reach is reported, not hidden.
+
+Memory: O(V) plus one row of p counts per movable node, as many nodes a round as the budget allows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.assignment import Assignment, Note
+from starling.core.keyed import permutation, stream_key
+from starling.core.progress import SILENT, Progress
+from starling.kernels.partition.balance import count_neighbour_parts, make_moves, price_moves
+from starling.stream.edges import EdgeStream
+
+_ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Load:
+    """Something to spread evenly: a name and a weight (0 or more) per node."""
+
+    name: str
+    weight: NDArray[Any]
+
+
+def balance(
+    assignment: Assignment,
+    edges: EdgeStream,
+    loads: Sequence[Load],
+    *,
+    tolerance: float = 0.05,
+    memory: int = 1 << 30,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> Assignment:
+    """Move the fewest boundary nodes, at the least cut, until every load is within tolerance.
+
+    Node counts are always among the loads, so that mending one balance does not spoil that one.
+    """
+    loads = [Load("nodes", np.ones(len(assignment.owner), np.uint8)), *loads]
+    owner = np.array(assignment.owner, np.int32)
+    parts = assignment.parts
+    held, caps, means = _loads_and_caps(owner, parts, loads, tolerance)
+    moved, rounds = 0, 0
+    while rounds < _ROUNDS and (held > caps[:, None]).any():
+        movable = _movable(
+            owner, held, caps, loads, room=max(1, memory // 4 // (parts * 4)), key=stream_key(seed, "balance", rounds)
+        )
+        weights = np.stack([load.weight[movable] for load in loads], axis=1) / means
+        counts = _neighbour_parts(edges, owner, movable, parts, progress)
+        part = owner[movable]
+        price = np.empty(len(movable))
+        scaled, scaled_caps = held / means[:, None], caps / means
+        price_moves(counts, scaled, scaled_caps, weights, part, price)
+        order = np.argsort(price, kind="stable")[: int(np.isfinite(price).sum())]
+        moves = make_moves(order, counts, scaled, scaled_caps, weights, part)
+        owner[movable] = part
+        held = _held(owner, parts, loads)
+        moved, rounds = moved + moves, rounds + 1
+        if moves == 0 and len(movable) == _count_movable(owner, held, caps, loads):
+            break
+    notes: dict[str, Note] = {**assignment.notes, "balance_moves": moved, "balance_passes": rounds}
+    for load, row in zip(loads, held, strict=True):
+        notes[f"balance_{load.name}"] = round(float(row.max() * parts / row.sum()), 4) if row.sum() else 1.0
+    return dataclasses.replace(assignment, owner=owner, passes=assignment.passes + rounds, notes=notes)
+
+
+def _loads_and_caps(
+    owner: NDArray[np.int32], parts: int, loads: Sequence[Load], tolerance: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """What each part holds of each load, the most it may hold, and the mean (at least 1, to divide by).
+
+    No cap is below what whole nodes can reach: the next whole number above the mean, or the heaviest node.
+    """
+    held = _held(owner, parts, loads)
+    means = held.sum(axis=1) / parts
+    heaviest = np.array([float(load.weight.max(initial=0)) for load in loads])
+    caps = np.maximum.reduce([means * (1 + tolerance), np.ceil(means), heaviest])
+    return held, caps, np.maximum(means, 1.0)
+
+
+def _held(owner: NDArray[np.int32], parts: int, loads: Sequence[Load]) -> NDArray[np.float64]:
+    return np.stack([np.bincount(owner, load.weight, minlength=parts) for load in loads])
+
+
+def _is_movable(
+    owner: NDArray[np.int32], held: NDArray[np.float64], caps: NDArray[np.float64], loads: Sequence[Load]
+) -> NDArray[np.bool_]:
+    movable = np.zeros(len(owner), bool)
+    for load, row, cap in zip(loads, held, caps, strict=True):
+        movable |= (row > cap)[owner] & (load.weight > 0)
+    return movable
+
+
+def _count_movable(
+    owner: NDArray[np.int32], held: NDArray[np.float64], caps: NDArray[np.float64], loads: Sequence[Load]
+) -> int:
+    return int(_is_movable(owner, held, caps, loads).sum())
+
+
+def _movable(
+    owner: NDArray[np.int32],
+    held: NDArray[np.float64],
+    caps: NDArray[np.float64],
+    loads: Sequence[Load],
+    *,
+    room: int,
+    key: np.uint64,
+) -> NDArray[np.int64]:
+    """Nodes that weigh in an overloaded part; a random choice of `room` of them when there are more."""
+    nodes = np.flatnonzero(_is_movable(owner, held, caps, loads))
+    if len(nodes) <= room:
+        return nodes
+    return np.sort(nodes[permutation(key, len(nodes))[:room]])
+
+
+def _neighbour_parts(
+    edges: EdgeStream, owner: NDArray[np.int32], movable: NDArray[np.int64], parts: int, progress: Progress
+) -> NDArray[np.int32]:
+    """For each movable node, its neighbours counted by part: one pass over the stream."""
+    row_of_node = np.full(len(owner), -1, np.int32)
+    row_of_node[movable] = np.arange(len(movable), dtype=np.int32)
+    counts = np.zeros((len(movable), parts), np.int32)
+    with progress.task("balance", edges.edges) as task:
+        for block in edges.blocks():
+            count_neighbour_parts(block.pairs, owner, row_of_node, edges.directed, counts)
+            task.advance(len(block.pairs))
+    return counts
