@@ -34,7 +34,10 @@ class CsrRows:
 
 @dataclass(frozen=True)
 class RawEdges:
-    """Consecutive edges of the input. `columns` holds one array a role (EDGE_ROLES), each with a row an edge."""
+    """Consecutive edges of the input. `columns` holds one array a role (EDGE_ROLES), each with a row an edge.
+
+    A `type` given by name is a pyarrow string array, one given by number an integer array.
+    """
 
     source: Ids
     destination: Ids
@@ -48,6 +51,9 @@ class EdgeReader(ABC):
     roles: tuple[str, ...] = ()
     expected: int | None = None
     """How many edges there are, when the input says so beforehand."""
+    total_bytes: int | None = None
+    """Size of the input where it is all that is known beforehand (text); `bytes_read` then tells how far reading is."""
+    bytes_read: int = 0
 
     @abstractmethod
     def blocks(self) -> Iterator[RawEdges]:
@@ -60,7 +66,10 @@ class EdgeReader(ABC):
 
 @dataclass(frozen=True)
 class RawRows:
-    """Consecutive rows of a node table; `ids` is None where row i is node i."""
+    """Consecutive rows of a node table; `ids` is None where row i is node i.
+
+    A `type` or `y` given by name is a pyarrow string array (null: no label); -1 is no label in a column of whole numbers.
+    """
 
     ids: Ids | None
     columns: dict[str, Any]
@@ -76,10 +85,16 @@ class TableReader(ABC):
     of_type: str | None = None
     defines_nodes: bool = False
     """True for the table whose rows are the nodes: its order numbers them, and an edge to an id outside it is an error."""
+    expected: int | None = None
+    """How many rows there are, when the input says so beforehand."""
 
     @abstractmethod
     def blocks(self) -> Iterator[RawRows]:
         """The rows, a block at a time."""
+
+    def place(self, row: int) -> str:
+        """Where row number `row` stands in the input, for messages: "line 17 of nodes.csv"."""
+        return f"row {row} of {self.name}"
 
 
 @dataclass(frozen=True)
@@ -91,4 +106,5 @@ class RawGraph:
     nodes: int | None = None
     node_types: tuple[str, ...] = ()
     edge_types: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()
     origin: dict[str, str | int | float | bool | None] = field(default_factory=dict)
