@@ -25,7 +25,9 @@ def generate(
     model: Annotated[str, typer.Argument(help=_MODELS, show_default=False)],
     output: Output,
     nodes: Annotated[int | None, typer.Option(min=1, help="Number of nodes.")] = None,
-    edges: Annotated[int | None, typer.Option(min=0, help="Edges to ask for, both directions counted; repeats are dropped.")] = None,
+    edges: Annotated[
+        int | None, typer.Option(min=0, help="Edges to ask for, both directions counted; repeats are dropped.")
+    ] = None,
     classes: Annotated[int | None, typer.Option(min=1, help="Classes, which are also the communities (dcsbm).")] = None,
     features: Annotated[int | None, typer.Option(min=0, help="Feature width.")] = None,
     mix: Annotated[float | None, typer.Option(min=0, max=1, help="Share of edges that ignore communities (dcsbm).")] = None,
@@ -55,7 +57,9 @@ def generate(
         "order": order,
     }
     generator = GENERATORS[model]
-    settings = _checked(model, generator.settings, {name: value for name, value in given.items() if value is not None} | {"seed": seed})
+    settings = _checked(
+        model, generator.settings, {name: value for name, value in given.items() if value is not None} | {"seed": seed}
+    )
     options = ImportOptions(direction="undirected", self_loops="drop", duplicates="drop", seed=seed, memory=memory)
     graph = create_graph(generator.make(settings), output, options, force=force, progress=progress(quiet=quiet or json))
     result = import_result(graph, time.monotonic() - began)

@@ -88,9 +88,11 @@ def _graph_lines(graph: Graph) -> list[tuple[str, object]]:
     labels = manifest.labels
     described = None
     if labels:
-        described = {"single": f"{labels.classes} classes", "multi": f"{labels.classes} labels, several a node", "real": "numbers"}[
-            labels.kind
-        ] + f", {labels.labelled:,} nodes labelled"
+        described = {
+            "single": f"{labels.classes} classes",
+            "multi": f"{labels.classes} labels, several a node",
+            "real": "numbers",
+        }[labels.kind] + f", {labels.labelled:,} nodes labelled"
     return [
         ("nodes", manifest.nodes),
         ("edges", f"{manifest.edges:,} {'directed' if manifest.directed else 'in both directions'}"),

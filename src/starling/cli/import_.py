@@ -95,7 +95,9 @@ def parse_split(text: str | None) -> tuple[int, int, int] | None:
         return None
     shares = text.split("/")
     if len(shares) != 3 or not all(share.isdigit() for share in shares) or sum(map(int, shares)) > 100 or int(shares[0]) == 0:
-        raise InputError(f"Expected --split as three percentages such as 60/20/20, with at least 1 % to train on, got '{text}'.")
+        raise InputError(
+            f"Expected --split as three percentages such as 60/20/20, with at least 1 % to train on, got '{text}'."
+        )
     train, val, test = map(int, shares)
     return train, val, test
 
@@ -108,5 +110,3 @@ def _roles(flags: list[str]) -> dict[str, str]:
             raise InputError(f"Expected --column as role=name, for example --column weight=amount, got '{flag}'.")
         roles[role] = name
     return roles
-
-
