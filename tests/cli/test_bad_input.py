@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from starling.cli.main import run
-from tests.support.command import starling_command
+from tests.support.command import starling, starling_command
 
 Prepare = Callable[[Path], list[str]]
 
@@ -240,15 +240,10 @@ def test_a_full_disk_is_status_1_and_leaves_nothing(tmp_path: Path) -> None:
     if mount.returncode != 0:
         pytest.skip("cannot mount a small file system here")
     try:
-        done = subprocess.run(
-            starling_command("import", tmp_path / "edges.npy", "-o", outputs / "graph"),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 1
-        assert "No space left" in done.stderr
-        assert done.stderr.count("\n") == 1
-        assert os.listdir(outputs) == []
+        done = starling("import", tmp_path / "edges.npy", "-o", outputs / "graph")
+        assert done.status == 1
+        assert "No space left" in done.err
+        assert done.err.count("\n") == 1
+        assert list(outputs.iterdir()) == []
     finally:
         subprocess.run(["umount", str(outputs)], check=True)
