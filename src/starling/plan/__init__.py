@@ -1,0 +1,1 @@
+"""What will be done before it is done: parts to make, memory they take."""
