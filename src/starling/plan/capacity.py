@@ -36,7 +36,8 @@ def fewest_parts(graph: GraphManifest, worker_memory: int) -> int:
     """The smallest p whose parts would fit if they had no halo: where the search for the real p begins."""
     if worker_memory <= _BASE_BYTES:
         raise InputError(
-            f"Expected --worker-memory above {format_bytes(_BASE_BYTES)}, which an empty worker takes, got {format_bytes(worker_memory)}."
+            f"Expected --worker-memory above {format_bytes(_BASE_BYTES)}, which an empty worker takes, "
+            f"got {format_bytes(worker_memory)}."
         )
     whole = worker_bytes(graph, graph.nodes, 0, graph.edges) - _BASE_BYTES
     return min(max(1, math.ceil(whole / (worker_memory - _BASE_BYTES))), max(1, graph.nodes))

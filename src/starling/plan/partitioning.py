@@ -1,0 +1,180 @@
+"""From a graph to a parts directory: choose the parts, assign, balance, measure, build the shards.
+
+`partition` and `store` know nothing of one another; the assignment they share is written between the two steps, and stays in
+the parts directory, so that shards can be built again and another tool's partition can take its place.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from starling.core.artifact import staged
+from starling.core.assignment import Assignment, Note, save_assignment
+from starling.core.errors import InputError, nearest
+from starling.core.manifest import Record
+from starling.core.memory import peak_rss_bytes
+from starling.core.progress import SILENT, Progress
+from starling.kernels.degrees import count_degrees
+from starling.partition.balance import Load, balance
+from starling.partition.contract import PartitionTask
+from starling.partition.ownership import to_edge_cut
+from starling.partition.quality import Quality, measure
+from starling.partition.registry import find_method
+from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
+from starling.store.foreign import read_foreign_assignment
+from starling.store.graph import Graph
+from starling.store.shards import build_parts
+
+BALANCES = ("train", "val", "test", "edges", "types")
+
+
+class PartitionRequest(Record):
+    """What the user asked for."""
+
+    parts: int | Literal["auto"]
+    method: str = "flock"
+    settings: dict[str, Note] = {}
+    """Settings of the method, by name."""
+    seed: int = 0
+    memory: int = 1 << 30
+    threads: int | None = None
+    halo_hops: int = Field(default=1, ge=0, le=3)
+    sub_parts: int = Field(default=1, ge=1)
+    balance: tuple[str, ...] = ()
+    tolerance: float = Field(default=0.05, ge=0)
+    keep_vertex_cut: bool = False
+    worker_memory: int | None = None
+    """With ``parts="auto"``: the memory a worker has."""
+    assignment: Path | None = None
+    """A partition made elsewhere (METIS .part file, DGL folder, assignment directory), used instead of a method."""
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    """What came out, for people and scripts."""
+
+    path: Path
+    assignment: Assignment
+    quality: Quality
+    assign_seconds: float
+    shard_seconds: float
+    assign_peak_rss_bytes: int
+
+
+def partition_graph(
+    graph: Graph, output: Path, request: PartitionRequest, *, force: bool = False, progress: Progress = SILENT
+) -> PartitionReport:
+    """Cut `graph` and write the parts directory, whole or not at all."""
+    loads = _loads(graph, request)
+    with staged(output, force=force) as staging:
+        began = time.monotonic()
+        scratch = staging / "scratch"
+        scratch.mkdir()
+        assignment, quality = _assign(graph, request, loads, scratch, progress)
+        assigned, peak = time.monotonic(), peak_rss_bytes()
+        directory = staging / "assignment"
+        directory.mkdir()
+        method = request.method if request.assignment is None else f"from {request.assignment.name}"
+        save_assignment(
+            assignment, directory, edges=graph.manifest.edges, method=method, seed=request.seed, settings=request.settings
+        )
+        manifest = build_parts(
+            graph,
+            directory,
+            staging,
+            halo_hops=request.halo_hops,
+            sub_parts=request.sub_parts,
+            memory=request.memory,
+            threads=request.threads,
+            progress=progress,
+            quality=quality.record(),
+        )
+        shutil.rmtree(scratch, ignore_errors=True)
+        manifest.seal(staging)
+    return PartitionReport(output, assignment, quality, assigned - began, time.monotonic() - assigned, peak)
+
+
+def _assign(
+    graph: Graph, request: PartitionRequest, loads: list[Load], scratch: Path, progress: Progress
+) -> tuple[Assignment, Quality]:
+    """An assignment for the parts asked for; with ``auto``, the fewest parts whose largest one fits a worker."""
+    if request.parts != "auto":
+        return _assign_once(graph, request, request.parts, loads, scratch, progress)
+    if request.worker_memory is None:
+        raise InputError("Expected --worker-memory with --parts auto: how much memory a worker has, e.g. --worker-memory 2GiB.")
+    parts = fewest_parts(graph.manifest, request.worker_memory)
+    while True:
+        assignment, quality = _assign_once(graph, request, parts, loads, scratch, progress)
+        needed = max(
+            worker_bytes(graph.manifest, nodes, halo, edges)
+            for nodes, halo, edges in zip(quality.part_nodes, quality.part_halo, quality.part_edges, strict=True)
+        )
+        if needed <= request.worker_memory:
+            return assignment, quality
+        parts = more_parts(parts, needed, request.worker_memory)
+
+
+def _assign_once(
+    graph: Graph, request: PartitionRequest, parts: int, loads: list[Load], scratch: Path, progress: Progress
+) -> tuple[Assignment, Quality]:
+    edges = graph.edge_stream()
+    if request.assignment is not None:
+        assignment = read_foreign_assignment(request.assignment, graph.manifest.nodes)
+    else:
+        task = PartitionTask(edges, parts, request.seed, request.memory, request.threads, progress, scratch)
+        assignment = find_method(request.method, request.settings).assign(task)
+    if assignment.kind == "vertex-cut" and not request.keep_vertex_cut:
+        assignment = to_edge_cut(assignment, edges, memory=request.memory, progress=progress)
+    if loads:
+        if assignment.kind == "vertex-cut":
+            raise InputError("--balance moves whole nodes, which a pure vertex-cut does not own. Leave out --keep-vertex-cut.")
+        assignment = balance(
+            assignment, edges, loads, tolerance=request.tolerance, memory=request.memory, seed=request.seed, progress=progress
+        )
+    return assignment, measure(edges, assignment, train=_mask(graph, "train"), memory=request.memory, progress=progress)
+
+
+def _loads(graph: Graph, request: PartitionRequest) -> list[Load]:
+    """The node weights behind the names given to --balance."""
+    loads = []
+    for name in request.balance:
+        if name not in BALANCES:
+            raise InputError(f"Unknown load '{name}' in --balance. {nearest(name, BALANCES)}")
+        if name == "edges":
+            loads.append(Load("edges", _in_degrees(graph)))
+        elif name == "types":
+            loads.extend(_type_loads(graph))
+        else:
+            mask = _mask(graph, name)
+            if mask is None:
+                raise InputError(
+                    f"--balance {name} needs a '{name}' mask, which {graph.path} lacks. Import the graph with --split."
+                )
+            loads.append(Load(name, mask))
+    return loads
+
+
+def _type_loads(graph: Graph) -> list[Load]:
+    if "type" not in graph.manifest.node_tables:
+        raise InputError(
+            f"--balance types needs node types, which {graph.path} lacks. Import it with a node table that has them."
+        )
+    types = np.asarray(graph.node_table("type"))
+    names = graph.manifest.node_types or tuple(str(code) for code in range(int(types.max(initial=0)) + 1))
+    return [Load(f"type {name}", types == code) for code, name in enumerate(names)]
+
+
+def _in_degrees(graph: Graph) -> NDArray[Any]:
+    return count_degrees((block.pairs for block in graph.edge_stream().blocks()), graph.manifest.nodes, "destination")
+
+
+def _mask(graph: Graph, name: str) -> NDArray[np.bool_] | None:
+    return np.asarray(graph.node_table(name)) if name in graph.manifest.node_tables else None
