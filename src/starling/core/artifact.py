@@ -7,6 +7,7 @@ build early — an error, Ctrl-C, a full disk — leaves nothing behind; what a 
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -19,25 +20,28 @@ from starling.core.errors import InputError, StarlingError
 
 MANIFEST = "manifest.json"
 
+_under_way: set[Path] = set()
+
 
 @contextmanager
 def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
     """A directory to build `target` in; renamed to it on leaving, removed on any failure."""
-    target = Path(target).absolute()
+    target = Path(target).resolve()
+    _sweep(target)
     _refuse_overwrite(target, force)
     if not target.parent.is_dir():
         raise InputError(f"Expected an existing folder to put '{target.name}' in, got {target.parent}. Create it first.")
-    _sweep(target)
     staging = target.with_name(f".{target.name}.partial-{os.getpid()}")
     try:
         staging.mkdir()
     except OSError as error:
         raise InputError(f"Cannot write to {target.parent}: {error.strerror}. Choose another output place.") from error
+    _under_way.add(staging)
     try:
         yield staging
         _move_into_place(staging, target)
     except OSError as error:
-        if error.errno == errno.ENOSPC:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StarlingError(
                 f"No space left on the device while writing {target}. Nothing was left behind; free some space or "
                 "choose another output place."
@@ -45,6 +49,7 @@ def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
         raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        _under_way.discard(staging)
 
 
 def _refuse_overwrite(target: Path, force: bool) -> None:
@@ -61,14 +66,36 @@ def _move_into_place(staging: Path, target: Path) -> None:
         staging.rename(target)
         return
     old = target.with_name(f".{target.name}.replaced-{os.getpid()}")
-    target.rename(old)
-    staging.rename(target)
+    try:
+        target.rename(old)
+        staging.rename(target)
+    except BaseException:
+        if not target.exists():
+            old.rename(target)
+        raise
     shutil.rmtree(old)
 
 
 def _sweep(target: Path) -> None:
-    """Remove staging directories of processes that no longer live."""
-    for leftover in target.parent.glob(f".{target.name}.partial-*"):
-        pid = leftover.name.rpartition("-")[2]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+    """Remove what killed processes left; one killed between the two renames of a replacement gets the old directory back."""
+    for leftover in _leftovers(target, "replaced"):
+        if target.exists():
             shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.rename(target)
+    for leftover in _leftovers(target, "partial"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _leftovers(target: Path, kind: str) -> Iterator[Path]:
+    for path in sorted(target.parent.glob(f".{glob.escape(target.name)}.{kind}-*")):
+        number = path.name.rpartition("-")[2]
+        if number.isdecimal() and not _lives(int(number), target):
+            yield path
+
+
+def _lives(process: int, target: Path) -> bool:
+    """Whether a process may still be building `target`; a container gives its processes the same few numbers each time."""
+    if process == os.getpid():
+        return target.with_name(f".{target.name}.partial-{process}") in _under_way
+    return bool(psutil.pid_exists(process))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.core.manifest import Count, Manifest
-from starling.core.npy import map_array
+from starling.core.npy import map_array, save_array
 
 CutKind = Literal["edge-cut", "vertex-cut"]
 Note = str | int | float | bool | None
@@ -65,7 +65,7 @@ def save_assignment(
     }
     for name, array in arrays.items():
         if array is not None:
-            np.save(directory / f"{name}.npy", array)
+            save_array(directory / f"{name}.npy", array)
     return AssignmentManifest(
         kind=assignment.kind,
         parts=assignment.parts,

@@ -12,6 +12,6 @@ def thread_count() -> int:
     text = os.environ.get("STARLING_THREADS")
     if text is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise InputError(f"Expected STARLING_THREADS to be a whole number of at least 1, got '{text}'.")
     return int(text)

@@ -88,7 +88,7 @@ class Manifest(Record):
         if document.get("format") != expected:
             raise InputError(f"Expected a {expected} directory, got {document.get('format')!r} in {directory / MANIFEST}.")
         version = document.get("version")
-        if not isinstance(version, int) or version > cls.readable_version:
+        if not isinstance(version, int) or not 1 <= version <= cls.readable_version:
             raise InputError(
                 f"{directory} has format version {version}; this Starling reads up to {cls.readable_version}. "
                 "Upgrade with: pip install --upgrade starling-gnn."
@@ -105,6 +105,7 @@ class Manifest(Record):
     def seal(self, directory: Path) -> Self:
         """Write the manifest, with the size and checksum of every other file in the directory."""
         names = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+        names = [name for name in names if name != MANIFEST]
         with ThreadPoolExecutor(2) as pool:  # hashing releases the GIL
             entries = pool.map(lambda name: file_entry(directory / name), names)
         sealed = self.model_copy(update={"files": dict(zip(names, entries, strict=True))})
@@ -179,7 +180,7 @@ def read_json(directory: Path) -> dict[str, object]:
         raise InputError(f"Expected a directory made by Starling, got {directory}, which has no {MANIFEST}.")
     try:
         document = json.loads(path.read_text())
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}). Create the directory again.") from error
     if not isinstance(document, dict):
         raise InputError(f"{path} is not a JSON object. Create the directory again.")

@@ -5,8 +5,10 @@ Reading goes through ``read``, not a memory map: mapped pages count as resident 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
@@ -30,15 +32,15 @@ class NpyWriter:
         """Write the rows of `block`, converted to the file's type."""
         if block.shape[1:] != self.row_shape:
             raise ValueError(f"rows of shape {block.shape[1:]} appended to {self.path} of shape {self.row_shape}")
-        np.ascontiguousarray(block, self.dtype).tofile(self._file)
+        write_values(self._file, np.ascontiguousarray(block, self.dtype))
         self.rows += len(block)
 
     def close(self) -> None:
         """Write the final shape and close the file."""
         if not self._file.closed:
-            self._file.seek(0)
-            self._write_header()
-            self._file.close()
+            with self._file:
+                self._file.seek(0)
+                self._write_header()
 
     def __enter__(self) -> Self:
         return self
@@ -58,6 +60,21 @@ class NpyWriter:
         self._file.write(b"\x93NUMPY\x01\x00" + (room + 1).to_bytes(2, "little") + text.ljust(room).encode() + b"\n")
 
 
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array of one or more dimensions to a new ``.npy`` file, as ``numpy.save`` does, but see `write_values`."""
+    with NpyWriter(path, array.dtype, array.shape[1:]) as file:
+        file.append(array)
+
+
+def write_values(file: BinaryIO, array: NDArray[Any]) -> None:
+    """Append the bytes of a C-ordered array to a file.
+
+    Unlike ``ndarray.tofile`` and ``numpy.save``, which lose up to 4 KiB without a word when the disk is full and give no
+    errno for the rest, this raises the operating system's own error.
+    """
+    file.write(array.reshape(-1).view(np.uint8).data)
+
+
 class NpyReader:
     """Reads row blocks of a ``.npy`` file, any order of calls, holding only the block asked for."""
 
@@ -66,7 +83,7 @@ class NpyReader:
         with self.path.open("rb") as file:
             self.shape, self.fortran, self.dtype = read_header(file, self.path)
             self._offset = file.tell()
-        expected = self._offset + int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        expected = self._offset + math.prod(self.shape) * self.dtype.itemsize
         if self.path.stat().st_size < expected:
             raise InputError(
                 f"{self.path} is truncated: its header promises {expected:,} bytes, it has {self.path.stat().st_size:,}. "
@@ -76,11 +93,15 @@ class NpyReader:
     @property
     def rows(self) -> int:
         """How many rows the file has."""
+        if not self.shape:
+            raise InputError(f"Expected rows of values in {self.path}, got a single value.")
         return self.shape[0]
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start … stop − 1 of a C-ordered file."""
-        width = int(np.prod(self.shape[1:], dtype=np.int64))
+        width = math.prod(self.shape[1:])
+        if self.fortran and width > 1:
+            raise InputError(f"{self.path} is stored column by column. Save it again with numpy.ascontiguousarray.")
         with self.path.open("rb") as file:
             file.seek(self._offset + start * width * self.dtype.itemsize)
             flat = np.fromfile(file, self.dtype, (stop - start) * width)
@@ -98,7 +119,9 @@ def read_header(file: BinaryIO, path: Path) -> tuple[tuple[int, ...], bool, np.d
         version = np.lib.format.read_magic(file)
         reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = reader(file)
-    except ValueError as error:
+        if any(length < 0 for length in shape):
+            raise ValueError(f"a shape of {shape}")
+    except (ValueError, SyntaxError, TokenError, RecursionError) as error:  # a header is Python text, so anything may be wrong
         raise InputError(f"{path} is not a readable .npy file ({error}). Create it with numpy.save.") from error
     if dtype.hasobject:
         raise InputError(f"{path} holds pickled Python objects, which Starling never loads. Save plain numbers or strings.")

@@ -5,6 +5,8 @@ The order of arrival is kept inside each bucket. Memory: one block of records an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from starling.core.compile import compiled
+from starling.core.npy import write_values
 
 
 class Buckets:
@@ -33,18 +36,25 @@ class Buckets:
         arrange_by_bucket(bucket, records, bounds, arranged)
         for number in range(self.count):
             if bounds[number + 1] > bounds[number]:
-                arranged[bounds[number] : bounds[number + 1]].tofile(self._files[number])
+                write_values(self._files[number], arranged[bounds[number] : bounds[number + 1]])
         self.sizes += np.diff(bounds)
 
     def finish(self) -> Self:
         """Close the files for writing; needed before `read`."""
-        for file in self._files:
-            file.close()
+        with ExitStack() as closing:  # every one, even where one has no space for its last bytes
+            for file in self._files:
+                closing.callback(file.close)
         return self
 
     def read(self, number: int) -> NDArray[Any]:
         """All records of one bucket, in order of arrival."""
         return np.fromfile(self._paths[number], self.dtype).reshape(-1, self.width)
+
+    def chunks(self, number: int, rows: int) -> Iterator[NDArray[Any]]:
+        """The records of one bucket in order of arrival, at most `rows` at a time."""
+        with self._paths[number].open("rb") as file:
+            while len(flat := np.fromfile(file, self.dtype, rows * self.width)):
+                yield flat.reshape(-1, self.width)
 
     def remove(self, number: int | None = None) -> None:
         """Delete one bucket's file, or all."""
@@ -55,8 +65,10 @@ class Buckets:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.finish()
-        self.remove()
+        try:
+            self.finish()
+        finally:
+            self.remove()
 
 
 @compiled

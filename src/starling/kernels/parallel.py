@@ -1,14 +1,16 @@
 """Run a row-range kernel on threads, each with the same number of edges.
 
 Ranges are cut so that each holds about the same weight (edges), a few ranges per thread, and threads take them from a shared
-counter. The calling thread works too, and waits only for ranges somebody has begun: so calls from many threads at once, or
+queue. The calling thread works too, and waits only for ranges somebody has begun: so calls from many threads at once, or
 from inside a pool thread, cannot deadlock.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -20,6 +22,7 @@ from starling.core.environment import thread_count
 RangeKernel = Callable[[int, int], object]
 
 _RANGES_PER_THREAD = 4
+_ITEMS_WORTH_A_THREAD = 1 << 14
 _pool: ThreadPoolExecutor | None = None
 _pool_lock = threading.Lock()
 
@@ -29,8 +32,8 @@ def parallel_for(
 ) -> None:
     """Call ``kernel(start, stop)`` over ranges that tile 0 … n − 1.
 
-    `offsets` (n + 1 row offsets of a CSR) makes ranges equal in edges instead of rows. The first error raised by a range is
-    raised here, after every range that had begun has ended.
+    `offsets` (n + 1 row offsets of a CSR) makes ranges equal in edges instead of rows. After an error no further range is
+    begun; it is raised here once the ranges under way have ended.
     """
     threads = threads or thread_count()
     bounds = cut_ranges(n, threads * _RANGES_PER_THREAD if threads > 1 else 1, offsets)
@@ -38,16 +41,19 @@ def parallel_for(
         if n:
             kernel(0, n)
         return
-    ranges = itertools.pairwise(bounds.tolist())
-    lock = threading.Lock()
+    waiting = deque(itertools.pairwise(bounds.tolist()))
 
     def work() -> None:
         while True:
-            with lock:
-                bound = next(ranges, None)
-            if bound is None:
+            try:
+                start, stop = waiting.popleft()
+            except IndexError:
                 return
-            kernel(*bound)
+            try:
+                kernel(start, stop)
+            except BaseException:
+                waiting.clear()
+                raise
 
     helpers: list[Future[None]] = [_shared_pool().submit(work) for _ in range(threads - 1)]
     try:
@@ -58,6 +64,11 @@ def parallel_for(
     for error in errors:
         if error is not None:
             raise error
+
+
+def worthwhile_threads(items: int, threads: int | None = None) -> int:
+    """No more threads than have thousands of items each: waking one costs more than sorting a few edges."""
+    return max(1, min(threads or thread_count(), items // _ITEMS_WORTH_A_THREAD))
 
 
 def cut_ranges(n: int, count: int, offsets: NDArray[np.integer] | None = None) -> NDArray[np.int64]:
@@ -95,3 +106,12 @@ def _shared_pool() -> ThreadPoolExecutor:
         if _pool is None:
             _pool = ThreadPoolExecutor(max(thread_count(), 2) * 2, thread_name_prefix="starling-kernel")
         return _pool
+
+
+def _forget_pool() -> None:
+    """A forked child has none of its parent's threads, and perhaps its lock held: start anew."""
+    global _pool, _pool_lock
+    _pool, _pool_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_pool)
