@@ -1,0 +1,147 @@
+"""In-edges of a set of rows, the one message all compute kernels take, and how their work is cut for threads.
+
+Threads take ranges of rows with equally many edges. A row with more than `HUB_EDGES` edges (a hub) is cut into pieces, so that
+a million neighbours do not wait for one thread. Pieces depend on the graph alone and are combined in order: results have
+the same bits for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.compile import compiled
+from starling.kernels.parallel import parallel_for
+
+HUB_EDGES = 1 << 14
+PIECE_EDGES = 1 << 13
+SERIAL_WORK = 1 << 17
+"""Numbers touched below which waking another thread costs more than it gains."""
+
+NO_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
+NO_LIMIT = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Ranges of edges to go through: item i covers entries begin[i] … end[i] − 1 of row owner[i], or of row i without `owner`.
+
+    Items with more than `limit` entries are skipped: somebody else does them.
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    limit: int
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """Row r hears from ``neighbours[offsets[r]] … neighbours[offsets[r + 1] − 1]``, rows of a matrix of `columns` rows.
+
+    Entry k is edge number ``edges[k]``, or edge k where `edges` is empty; per-edge values are always kept by edge number.
+    """
+
+    offsets: NDArray[np.int64]
+    neighbours: NDArray[np.int32]
+    columns: int
+    edges: NDArray[Any]
+
+    @property
+    def rows(self) -> int:
+        """How many rows hear."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def ordinary(self) -> Work:
+        """All rows but the hubs, one item a row."""
+        return Work(self.offsets[:-1], self.offsets[1:], NO_ROWS, HUB_EDGES if self.hubs is not None else NO_LIMIT)
+
+    @cached_property
+    def hubs(self) -> Work | None:
+        """The pieces of the hubs, in row order; None where there are none."""
+        degree = np.diff(self.offsets)
+        hubs = np.flatnonzero(degree > HUB_EDGES)
+        if len(hubs) == 0:
+            return None
+        pieces = -(-degree[hubs] // PIECE_EDGES)
+        owner = np.repeat(hubs, pieces)
+        number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        begin = self.offsets[owner] + number * PIECE_EDGES
+        return Work(begin, np.minimum(begin + PIECE_EDGES, self.offsets[owner + 1]), owner, NO_LIMIT)
+
+    @cached_property
+    def transposed(self) -> Adjacency:
+        """The same edges seen from their sources, each list in edge order. Two passes over the edges, made once and kept."""
+        entries = len(self.neighbours)
+        offsets = np.zeros(self.columns + 1, np.int64)
+        rows = np.empty(entries, np.int32)
+        edges = np.empty(entries, np.int32 if entries < 2**31 else np.int64)
+        _transpose(self.offsets, self.neighbours, self.edges, offsets, rows, edges)
+        return Adjacency(offsets, rows, self.rows, edges)
+
+
+def adjacency(offsets: NDArray[np.int64], neighbours: NDArray[np.int32], columns: int) -> Adjacency:
+    """An adjacency whose entry k is edge k."""
+    return Adjacency(offsets, neighbours, columns, np.empty(0, np.int32))
+
+
+def run(work: Work, width: int, threads: int | None, kernel: Callable[..., object], *arguments: object) -> None:
+    """Call ``kernel(begin, end, owner, limit, *arguments, start, stop)`` over ranges of items that hold equally many edges.
+
+    `width` is how many numbers one edge costs; little work is done by the calling thread alone.
+    """
+    items = len(work.begin)
+    if items == 0:
+        return
+    contiguous = len(work.owner) == 0
+    entries = int(work.end[-1] - work.begin[0]) if contiguous else items * PIECE_EDGES
+    if (entries + items) * width < SERIAL_WORK:
+        threads = 1
+    parallel_for(
+        items,
+        lambda start, stop: kernel(work.begin, work.end, work.owner, work.limit, *arguments, start, stop),
+        threads,
+        offsets=_offsets(work) if contiguous else None,
+    )
+
+
+def run_edges(adjacency: Adjacency, width: int, threads: int | None, kernel: Callable[..., object], *arguments: object) -> None:
+    """`run` over all edges, hubs' pieces included, for kernels that write a value an edge and combine nothing."""
+    run(adjacency.ordinary, width, threads, kernel, *arguments)
+    if adjacency.hubs is not None:
+        run(adjacency.hubs, width, threads, kernel, *arguments)
+
+
+def _offsets(work: Work) -> NDArray[np.int64]:
+    """The row offsets that `begin` and `end` are two windows of."""
+    return np.lib.stride_tricks.as_strided(work.begin, (len(work.begin) + 1,), work.begin.strides, writeable=False)
+
+
+@compiled
+def _transpose(
+    offsets: NDArray[np.int64],
+    neighbours: NDArray[np.int32],
+    numbers: NDArray[Any],
+    out_offsets: NDArray[np.int64],
+    out_rows: NDArray[np.int32],
+    out_edges: NDArray[Any],
+) -> None:
+    """Stable counting sort of the entries by neighbour. `out_offsets` comes in as zeros."""
+    columns = len(out_offsets) - 1
+    for k in range(len(neighbours)):
+        out_offsets[neighbours[k] + 1] += 1
+    for c in range(columns):
+        out_offsets[c + 1] += out_offsets[c]
+    at = out_offsets[:columns].copy()
+    for row in range(len(offsets) - 1):
+        for k in range(offsets[row], offsets[row + 1]):
+            place = at[neighbours[k]]
+            at[neighbours[k]] += 1
+            out_rows[place] = row
+            out_edges[place] = numbers[k] if len(numbers) else k

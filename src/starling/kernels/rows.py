@@ -1,0 +1,62 @@
+"""Rows of numbers as kernels see them, and moving rows: gather, scatter.
+
+A matrix is a flat array with a row stride, so that a kernel can read the right half of a wider matrix (one product for two
+weight matrices) without a copy. bfloat16 arrives as its 16 bits and is widened on the way in; sums are made in float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.compile import compiled
+from starling.kernels.parallel import parallel_for
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """`count` rows of `width` numbers; row r starts at ``flat[r * stride]``."""
+
+    flat: NDArray[Any]
+    count: int
+    width: int
+    stride: int
+
+
+def rows_of(matrix: NDArray[Any]) -> Rows:
+    """A C-ordered matrix as rows."""
+    count, width = matrix.shape
+    return Rows(matrix.reshape(-1), count, width, width)
+
+
+def gather_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], threads: int | None = None) -> None:
+    """``out[i] = source[index[i]]`` for 2-D C-ordered arrays of any one type."""
+    parallel_for(len(index), lambda start, stop: _gather(source, index, out, start, stop), _few(out, threads))
+
+
+def scatter_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], threads: int | None = None) -> None:
+    """``out[index[i]] = source[i]``; no row may be named twice."""
+    parallel_for(len(index), lambda start, stop: _scatter(source, index, out, start, stop), _few(source, threads))
+
+
+def _few(rows: NDArray[Any], threads: int | None) -> int | None:
+    return 1 if rows.size < 1 << 16 else threads
+
+
+@compiled
+def _gather(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], start: int, stop: int) -> None:
+    for i in range(start, stop):
+        row = np.uint64(index[i])
+        for f in range(source.shape[1]):
+            out[i, f] = source[row, f]
+
+
+@compiled
+def _scatter(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], start: int, stop: int) -> None:
+    for i in range(start, stop):
+        row = np.uint64(index[i])
+        for f in range(source.shape[1]):
+            out[row, f] = source[i, f]
