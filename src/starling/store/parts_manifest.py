@@ -1,0 +1,57 @@
+"""What ``manifest.json`` of a parts directory says."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from starling.core.assignment import CutKind, Note
+from starling.core.manifest import Count, Labels, Manifest, Record, Table
+
+
+class PartRecord(Record):
+    """One part in numbers.
+
+    `halo` counts the nodes of each hop, `rows` the neighbour lists, `edges` their entries, `dropped` the edges from other parts
+    that zero hops leave out. `sub_offsets` are the global ids [s + 1] at which its sub-parts begin and end.
+    """
+
+    nodes: Count
+    halo: tuple[Count, ...]
+    rows: Count
+    edges: Count
+    dropped: Count = 0
+    sub_offsets: tuple[Count, ...]
+
+
+class PartsManifest(Manifest):
+    """A partitioned graph on disk (docs/formats.md).
+
+    Tables name their files inside a shard directory; their shape is that of the whole graph's table. `input` is the SHA-256 of
+    the edges that were partitioned.
+    """
+
+    format: Literal["starling-parts"] = "starling-parts"
+    version: int = 1
+    kind: CutKind
+    parts: Count
+    sub_parts: Count
+    halo_hops: Count
+    nodes: Count
+    edges: Count
+    directed: bool
+    offsets: tuple[Count, ...]
+    shards: tuple[PartRecord, ...]
+    method: str
+    seed: int
+    settings: dict[str, Note] = {}
+    notes: dict[str, Note] = {}
+    passes: Count = 0
+    quality: dict[str, Note] = {}
+    input: str
+    ids: Literal["position", "integer", "string"] = "position"
+    node_types: tuple[str, ...] = ()
+    edge_types: tuple[str, ...] = ()
+    node_tables: dict[str, Table] = {}
+    edge_tables: dict[str, Table] = {}
+    labels: Labels | None = None
+    splits: dict[str, Count] = {}

@@ -1,0 +1,263 @@
+"""From an assignment to parts: who owns what becomes shards on disk, out of core.
+
+1. Look at the edges once (degrees), number the nodes by part and locality.
+2. Stream the edges into buckets on disk and sort them by the row they feed (entries.py).
+3. One part at a time: find its halo, write its in-edges, their transpose, degrees and positions.
+4. Tell every part which of its rows the others hold, and cut the node tables.
+
+Peak memory is a few dozen bytes a node plus working space up to `memory`; no array as long as the edges is ever held. The
+same graph and assignment give the same bytes, whatever the memory and the number of threads.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.assignment import Assignment, AssignmentManifest, Note, load_assignment
+from starling.core.errors import InputError
+from starling.core.manifest import Table
+from starling.core.memory import format_bytes, rss_bytes
+from starling.core.npy import NpyReader
+from starling.core.progress import SILENT, Progress
+from starling.store.parts_manifest import PartRecord, PartsManifest
+from starling.store.shard_layout import EDGE_TABLES, IN_DEGREE, NODE_TABLES, OUT_DEGREE, POSITION, shard_name
+from starling.store.sharding.entries import sort_edges
+from starling.store.sharding.in_edges import InEdgesWriter
+from starling.store.sharding.locality import streamed_locality
+from starling.store.sharding.node_order import NodeOrder, order_nodes, sub_part_offsets
+from starling.store.sharding.node_tables import NodeTableCutter
+from starling.store.sharding.out_edges import write_out_edges
+from starling.store.sharding.send_lists import write_halo, write_send_lists
+from starling.store.sharding.survey import survey_edges
+
+if TYPE_CHECKING:
+    from starling.store.graph import Graph
+
+MOST_HALO_HOPS = 3
+_LEAST_WORKING_MEMORY = 32 << 20
+_BYTES_PER_NODE = 36
+_PROGRAM_BYTES = 160 << 20
+
+
+@dataclass(frozen=True)
+class ShardSettings:
+    """How parts are built: hops of halo kept, sub-parts a part, and what the work may use."""
+
+    halo_hops: int = 1
+    sub_parts: int = 1
+    memory: int = 1 << 30
+    threads: int | None = None
+
+
+def memory_for_shards(nodes: int) -> int:
+    """The least `memory` that building the shards of a graph with this many nodes keeps to."""
+    return _PROGRAM_BYTES + nodes * _BYTES_PER_NODE + _LEAST_WORKING_MEMORY
+
+
+def build_parts(
+    graph: Graph,
+    assignment_directory: Path,
+    staging: Path,
+    *,
+    halo_hops: int = 1,
+    sub_parts: int = 1,
+    memory: int = 1 << 30,
+    threads: int | None = None,
+    progress: Progress = SILENT,
+    quality: dict[str, Note] | None = None,
+) -> PartsManifest:
+    """Write the parts of `graph` into the existing empty directory `staging` and seal it.
+
+    `quality` is recorded as it is. Disk: the result, and up to 12 bytes an edge or once the widest node table besides.
+    """
+    settings = ShardSettings(halo_hops, sub_parts, memory, threads)
+    assignment, assigned = load_assignment(assignment_directory)
+    _check(graph, assigned, settings)
+    builder = _Builder(graph, assignment, assigned, assignment_directory, staging, settings, progress)
+    scratch = staging / "scratch"
+    scratch.mkdir()
+    records = builder.build(scratch)
+    for name in graph.manifest.files:
+        if name.startswith("ids."):
+            shutil.copyfile(graph.path / name, staging / name)
+    shutil.rmtree(scratch)
+    return builder.manifest(records, quality or {}).seal(staging)
+
+
+def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) -> None:
+    whole = graph.manifest
+    if (assigned.nodes, assigned.edges) != (whole.nodes, whole.edges):
+        raise InputError(
+            f"The assignment is for a graph of {assigned.nodes:,} nodes and {assigned.edges:,} edges, but {graph.path} has "
+            f"{whole.nodes:,} and {whole.edges:,}. Partition this graph again."
+        )
+    if not 0 <= settings.halo_hops <= MOST_HALO_HOPS:
+        raise InputError(f"Expected 0 to {MOST_HALO_HOPS} halo hops, got {settings.halo_hops}.")
+    if assigned.kind == "vertex-cut" and settings.halo_hops != 1:
+        raise InputError(
+            f"A vertex-cut has no halo hops to choose (got {settings.halo_hops}): each edge is in one part, its ends masters "
+            "or mirrors there. Leave out --halo-hops, or make it an edge-cut."
+        )
+    if settings.sub_parts < 1:
+        raise InputError(f"Expected at least 1 sub-part in a part, got {settings.sub_parts}.")
+    sparse = [name for name, table in whole.edge_tables.items() if table.layout != "dense"]
+    if sparse:
+        raise InputError(
+            f"Edge tables must be dense to be cut into parts; '{sparse[0]}' is sparse. Import it as a dense table."
+        )
+    least = memory_for_shards(whole.nodes)
+    if settings.memory < least:
+        raise InputError(
+            f"Building the parts of {whole.nodes:,} nodes needs a budget of at least {format_bytes(least)}, got "
+            f"{format_bytes(settings.memory)}. Pass a larger --memory."
+        )
+
+
+def working_memory(budget: int) -> int:
+    """What is left of the budget for sorting, beside what the process holds already."""
+    return max(_LEAST_WORKING_MEMORY, budget - rss_bytes() - _LEAST_WORKING_MEMORY)
+
+
+class _Builder:
+    """The steps of one build, in order; each frees what the next does not need."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        assignment: Assignment,
+        assigned: AssignmentManifest,
+        assignment_directory: Path,
+        staging: Path,
+        settings: ShardSettings,
+        progress: Progress,
+    ) -> None:
+        self._graph, self._assigned, self._staging = graph, assigned, staging
+        self._settings, self._progress = settings, progress
+        self._edge_part = NpyReader(assignment_directory / "edge_part.npy") if assignment.kind == "vertex-cut" else None
+        self._survey = survey_edges(graph.edge_stream(), threads=settings.threads, progress=progress)
+        self._order = self._order_nodes(assignment)
+        self._order.save(staging)
+        self._shards = [staging / shard_name(part) for part in range(assignment.parts)]
+        self._node_tables = _shard_tables(graph.manifest.node_tables, NODE_TABLES)
+        self._edge_tables = _shard_tables(graph.manifest.edge_tables, EDGE_TABLES)
+
+    def build(self, scratch: Path) -> list[PartRecord]:
+        """Write everything but the manifest."""
+        records = self._build_edges(scratch)
+        hops = max(1, self._settings.halo_hops)
+        write_send_lists(self._shards, self._order.offsets, hops, self._progress)
+        cutter = NodeTableCutter(
+            self._graph.path,
+            self._graph.manifest,
+            self._order,
+            self._shards,
+            scratch,
+            memory=working_memory(self._settings.memory),
+            threads=self._settings.threads,
+            progress=self._progress,
+        )
+        for name, table in self._node_tables.items():
+            cutter.cut(name, table.files)
+        if self._graph.manifest.node_types:
+            cutter.write_type_rows()
+        return records
+
+    def manifest(self, records: list[PartRecord], quality: dict[str, Note]) -> PartsManifest:
+        """What the manifest will say, files apart."""
+        whole, assigned = self._graph.manifest, self._assigned
+        return PartsManifest(
+            kind=assigned.kind,
+            parts=assigned.parts,
+            sub_parts=self._settings.sub_parts,
+            halo_hops=self._settings.halo_hops,
+            nodes=whole.nodes,
+            edges=whole.edges,
+            directed=whole.directed,
+            offsets=tuple(self._order.offsets.tolist()),
+            shards=tuple(records),
+            method=assigned.method,
+            seed=assigned.seed,
+            settings=assigned.settings,
+            notes=assigned.notes,
+            passes=assigned.passes,
+            quality=quality,
+            input=whole.files["edges.npy"].sha256,
+            ids=whole.ids,
+            node_types=whole.node_types,
+            edge_types=whole.edge_types,
+            node_tables=self._node_tables,
+            edge_tables=self._edge_tables,
+            labels=whole.labels,
+            splits=whole.splits,
+        )
+
+    def _order_nodes(self, assignment: Assignment) -> NodeOrder:
+        locality: NDArray[Any] | None = assignment.locality
+        if locality is None:
+            stream = self._graph.edge_stream()
+            locality = streamed_locality(stream, assignment.owner, self._survey, progress=self._progress)
+        elif int(locality.min(initial=0)) < 0:
+            raise InputError("The assignment has a negative locality, which ranks nothing. Partition again.")
+        return order_nodes(assignment.owner, assignment.parts, locality)
+
+    def _build_edges(self, scratch: Path) -> list[PartRecord]:
+        settings = self._settings
+        tables = self._graph.manifest.edge_tables
+        entries = sort_edges(
+            self._graph.edge_stream(),
+            self._order,
+            self._survey,
+            scratch,
+            edge_part=self._edge_part,
+            tables={name: NpyReader(self._graph.path / table.files[0]) for name, table in tables.items()},
+            memory=working_memory(settings.memory),
+            threads=settings.threads,
+            progress=self._progress,
+        )
+        writer = InEdgesWriter(self._order, self._survey, entries, self._assigned.kind, settings.halo_hops, settings.threads)
+        with self._progress.task("Building shards", self._graph.manifest.edges) as task:
+            records = []
+            for part in range(len(self._shards)):
+                records.append(self._build_shard(part, writer))
+                if settings.halo_hops <= 1:  # with more hops, other parts read these rows too
+                    writer.remove_sources(part)
+                task.advance(int(entries.bounds[part + 1] - entries.bounds[part]))
+        del self._survey
+        return records
+
+    def _build_shard(self, part: int, writer: InEdgesWriter) -> PartRecord:
+        shard = self._shards[part]
+        shard.mkdir()
+        (shard / NODE_TABLES).mkdir()
+        found = writer.write(part, shard, {name: table.files[0] for name, table in self._edge_tables.items()})
+        write_halo(shard, found.halo, self._order.offsets)
+        positions = np.concatenate([self._order.positions(part), *(self._order.position_of_global[hop] for hop in found.halo)])
+        np.save(shard / POSITION, positions)
+        np.save(shard / IN_DEGREE, self._survey.in_degree[positions])
+        np.save(shard / OUT_DEGREE, self._survey.out_degree[positions])
+        columns = len(positions)
+        del positions
+        memory, threads = working_memory(self._settings.memory), self._settings.threads
+        write_out_edges(shard, found.offsets, columns, memory=memory, threads=threads)
+        return PartRecord(
+            nodes=int(self._order.offsets[part + 1] - self._order.offsets[part]),
+            halo=tuple(len(hop) for hop in found.halo),
+            rows=len(found.offsets) - 1,
+            edges=int(found.offsets[-1]),
+            dropped=found.dropped,
+            sub_offsets=tuple(sub_part_offsets(self._order, part, self._settings.sub_parts, self._survey.in_degree).tolist()),
+        )
+
+
+def _shard_tables(tables: dict[str, Table], folder: str) -> dict[str, Table]:
+    """The same tables with the names their files have in a shard."""
+    return {
+        name: table.model_copy(update={"files": tuple(f"{folder}/{file}" for file in table.files)})
+        for name, table in tables.items()
+    }
