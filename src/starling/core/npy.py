@@ -119,9 +119,9 @@ def read_header(file: BinaryIO, path: Path) -> tuple[tuple[int, ...], bool, np.d
         version = np.lib.format.read_magic(file)
         reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = reader(file)
-        if any(length < 0 for length in shape):
-            raise ValueError(f"a shape of {shape}")
-    except (ValueError, SyntaxError, TokenError, RecursionError) as error:  # a header is Python text, so anything may be wrong
+        if any(length < 0 for length in shape) or dtype.itemsize == 0:
+            raise ValueError(f"a shape of {shape} and a type of {dtype}")
+    except (ValueError, TypeError, SyntaxError, TokenError, RecursionError) as error:  # a header is Python text
         raise InputError(f"{path} is not a readable .npy file ({error}). Create it with numpy.save.") from error
     if dtype.hasobject:
         raise InputError(f"{path} holds pickled Python objects, which Starling never loads. Save plain numbers or strings.")
