@@ -30,7 +30,8 @@ class ArrayEdges(EdgeReader):
     ) -> None:
         source, destination = pairs if isinstance(pairs, tuple) else (pairs[:, 0], pairs[:, 1])
         self._source, self._destination = _as_ids(source), _as_ids(destination)
-        self._columns, self._block, self._name = dict(columns or {}), block, name
+        self._columns = {role: _as_column(column) for role, column in (columns or {}).items()}
+        self._block, self._name = block, name
         self.expected = len(self._source)
         self.id_kind = "string" if isinstance(self._source, pa.Array) else "integer"
         self.roles = tuple(self._columns)
@@ -68,17 +69,17 @@ class ArrayTable(TableReader):
         block: int = BLOCK_EDGES,
     ) -> None:
         self.name, self.of_type, self.defines_nodes = name, of_type, defines_nodes
-        self._columns, self._block = dict(columns), block
+        self._columns, self._block = {role: _as_column(column) for role, column in columns.items()}, block
         self._ids = None if ids is None else _as_ids(ids)
         self.id_kind = None if self._ids is None else "string" if isinstance(self._ids, pa.Array) else "integer"
         self.roles = tuple(self._columns)
         counted = self._columns if self._ids is None else {"ids": self._ids, **self._columns}
-        self._rows = max((len(column) for column in counted.values()), default=0)
-        _check_lengths(counted, self._rows, "rows")
+        self.expected = max((len(column) for column in counted.values()), default=0)
+        _check_lengths(counted, self.expected, "rows")
 
     def blocks(self) -> Iterator[RawRows]:
-        """The rows, a block at a time."""
-        for start in range(0, self._rows, self._block):
+        """The rows, a block at a time; of a table without rows, one block that tells what its columns would be."""
+        for start in range(0, max(self.expected or 0, 1), self._block):
             stop = start + self._block
             ids = None if self._ids is None else _slice_ids(self._ids, start, stop)
             yield RawRows(ids, {role: slice_rows(column, start, stop) for role, column in self._columns.items()})
@@ -107,6 +108,16 @@ def _as_ids(ids: Any) -> Ids:
     if array.dtype.kind not in "UOT":
         raise TypeError(f"ids must be integers or strings, got {array.dtype}")
     return pa.array(array.tolist() if array.dtype.kind != "O" else array, pa.string())
+
+
+def _as_column(column: Any) -> Any:
+    """A column as the importer wants it: names as a pyarrow string array, anything else as it is."""
+    if isinstance(column, CsrRows | pa.Array):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks()
+    array = np.asarray(column)
+    return pa.array(array.tolist(), pa.string()) if array.dtype.kind in "UOT" else array
 
 
 def _slice_ids(ids: Ids, start: int, stop: int) -> Ids:
