@@ -41,7 +41,8 @@ class ImportOptions(Record):
     """How to import a graph."""
 
     direction: Literal["as-is", "directed", "undirected"] = "as-is"
-    """Keep the edges and find out whether they are symmetric; keep them and call them directed; or add missing reverses."""
+    """Add missing reverses (undirected), keep the edges and call them directed, or as the input says of itself; where it
+    says nothing, keep the edges and find out whether they are symmetric."""
     self_loops: Literal["keep", "drop"] = "keep"
     duplicates: Literal["keep", "drop"] = "keep"
     ids: Literal["auto", "position", "relabel"] = "auto"
@@ -66,7 +67,7 @@ def ingest(raw: RawGraph, options: ImportOptions, staging: Path, progress: Progr
         if not positions.nodes:
             raise InputError("The graph is empty: no edges and no nodes came in. Check the input, or pass --num-nodes.")
         files = _edge_files(came.edges, positions, staging)
-        findings = clean_edges(*files, positions.nodes, _rules(options), room, scratch / "cleaning", progress)
+        findings = clean_edges(*files, positions.nodes, _rules(raw, options), room, scratch / "cleaning", progress)
         writer = NodeTableWriter(positions, staging, room, scratch)
         tables = writer.write(came.tables)
         if options.classes is not None and tables.labels is None:
@@ -86,11 +87,15 @@ def _read(raw: RawGraph, options: ImportOptions, scratch: Path, progress: Progre
     return Spooled(edges, tables, raw.nodes)
 
 
-def _rules(options: ImportOptions) -> Rules:
+def _undirected(raw: RawGraph, options: ImportOptions) -> bool:
+    return options.direction == "undirected" or (options.direction == "as-is" and raw.directed is False)
+
+
+def _rules(raw: RawGraph, options: ImportOptions) -> Rules:
     return Rules(
         drop_loops=options.self_loops == "drop",
         drop_repeats=options.duplicates == "drop",
-        add_reverses=options.direction == "undirected",
+        add_reverses=_undirected(raw, options),
     )
 
 
@@ -109,7 +114,7 @@ def _manifest(
     tables: NodeTables,
     files: EdgeFiles,
 ) -> GraphManifest:
-    directed = {"as-is": not findings.symmetric, "directed": True, "undirected": False}[options.direction]
+    directed = not (_undirected(raw, options) or (options.direction == "as-is" and findings.symmetric))
     return GraphManifest(
         nodes=positions.nodes,
         edges=findings.edges,

@@ -107,4 +107,6 @@ class RawGraph:
     node_types: tuple[str, ...] = ()
     edge_types: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
+    directed: bool | None = None
+    """What the input says of itself; an undirected one may store each edge once. None where it says nothing."""
     origin: dict[str, str | int | float | bool | None] = field(default_factory=dict)
