@@ -146,6 +146,7 @@ def test_impossible_shapes(shape: str, tmp_path: Path) -> None:
         NpyReader(tmp_path / "a.npy")
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # NumPy's, about old names of types
 @given(st.integers(0, 127), st.integers(0, 255))
 def test_any_damaged_header_byte_is_refused_or_harmless(place_of_damage: int, value: int) -> None:
     with TemporaryDirectory() as place:
