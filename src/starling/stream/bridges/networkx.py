@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.stream.arrays import ArrayEdges, ArrayTable
 from starling.stream.bridges.columns import dense_column, edge_roles, node_roles, origin
-from starling.stream.bridges.named import named
+from starling.stream.named import named
 from starling.stream.raw import RawGraph
 
 _MISSING = {"weight": 1, "train": False, "val": False, "test": False}

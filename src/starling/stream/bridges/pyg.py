@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.stream.arrays import ArrayEdges, ArrayTable
 from starling.stream.bridges.columns import Note, as_array, dense_column, edge_roles, node_columns, origin, pair_arrays, quiet
-from starling.stream.bridges.named import named
 from starling.stream.bridges.typed import EdgeSet, NodeSet, typed_graph
+from starling.stream.named import named
 from starling.stream.raw import CsrRows, RawGraph
 
 _NOT_COLUMNS = {"edge_index", "adj_t", "num_nodes", "user_id"}

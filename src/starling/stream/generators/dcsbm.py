@@ -57,6 +57,7 @@ def dcsbm(settings: DcsbmSettings) -> RawGraph:
         edges=DrawnEdges(settings.edges // 2, _Ends.prepare(settings, classes)),
         tables=(GeneratedNodes(classes, settings.features, settings.signal, settings.split, settings.seed),),
         nodes=settings.nodes,
+        directed=False,
         origin={"generator": "dcsbm", **settings.model_dump()},
     )
 

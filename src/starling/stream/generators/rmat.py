@@ -56,6 +56,7 @@ def rmat(settings: RmatSettings) -> RawGraph:
         edges=DrawnEdges(settings.edges // 2, _Ends.prepare(settings)),
         tables=tables,
         nodes=settings.nodes,
+        directed=False,
         origin={"generator": "rmat", **settings.model_dump()},
     )
 
