@@ -1,0 +1,1 @@
+"""Loops of the partitioners: one file for each family of algorithms."""

@@ -1,0 +1,64 @@
+"""Counting copies of nodes: a bit for each node and part, set as edges stream by.
+
+`sets` stands for parts base … base + 64 × words − 1; what falls in other parts is for another pass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.compile import compiled
+from starling.kernels.partition.replicas import add, count_bits
+
+
+@compiled
+def mark_owners(owner: NDArray[np.int32], base: int, sets: NDArray[np.uint64]) -> None:
+    """Each node has a copy at its owner."""
+    parts = 64 * sets.shape[1]
+    for node in range(len(owner)):
+        part = owner[node] - base
+        if 0 <= part < parts:
+            add(sets, node, part)
+
+
+@compiled
+def mark_halo(pairs: NDArray[np.int32], owner: NDArray[np.int32], base: int, sets: NDArray[np.uint64]) -> None:
+    """A source has a copy where its destination is owned."""
+    parts = 64 * sets.shape[1]
+    for i in range(len(pairs)):
+        part = owner[pairs[i, 1]] - base
+        if 0 <= part < parts:
+            add(sets, pairs[i, 0], part)
+
+
+@compiled
+def mark_replicas(pairs: NDArray[np.int32], placed: NDArray[np.uint16], base: int, sets: NDArray[np.uint64]) -> None:
+    """Both ends have a copy where the edge is placed."""
+    parts = 64 * sets.shape[1]
+    for i in range(len(pairs)):
+        part = np.int64(placed[i]) - base
+        if 0 <= part < parts:
+            add(sets, pairs[i, 0], part)
+            add(sets, pairs[i, 1], part)
+
+
+@compiled
+def count_copies(sets: NDArray[np.uint64]) -> int:
+    """The number of bits set."""
+    total = 0
+    for node in range(len(sets)):
+        for word in sets[node]:
+            total += count_bits(word)
+    return total
+
+
+@compiled
+def count_cut(pairs: NDArray[np.int32], owner: NDArray[np.int32], held: NDArray[np.int64]) -> int:
+    """How many edges have ends of different owners; counts each edge in `held` [p] with its destination's owner."""
+    cut = 0
+    for i in range(len(pairs)):
+        at = owner[pairs[i, 1]]
+        held[at] += 1
+        cut += owner[pairs[i, 0]] != at
+    return cut

@@ -1,0 +1,132 @@
+"""What a partitioning method is: one class with typed settings and one method, from an edge stream to an assignment.
+
+`Partitioner.assign` checks what goes in and what comes out; a method's own file holds its `_assign` and nothing else. To add
+one, write such a class and enter it in `registry.py`, or keep it in a file of your own: ``--method mine.py:MyPartitioner``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from starling.core.assignment import Assignment
+from starling.core.errors import InputError, StarlingError
+from starling.core.memory import format_bytes
+from starling.core.progress import SILENT, Progress
+from starling.partition.edge_parts import part_blocks
+from starling.stream.edges import EdgeStream
+
+MOST_PARTS = 65535
+"""Parts are numbered in 16 bits, and one number is kept for "not decided yet"."""
+
+MOST_NODES = (1 << 31) - 1
+
+INSTEAD_OF_MEMORY = "flock"
+"""The streaming method to name when a graph is too large for an in-memory one."""
+
+MethodKind = Literal["edge-cut", "vertex-cut", "communities"]
+
+
+@dataclass(frozen=True)
+class PartitionTask:
+    """What to partition, into how many parts, with what means.
+
+    `memory` bounds what a method itself holds. `scratch` is a folder for files of the size of the edges (vertex-cuts write a
+    part for each edge); without it they are held in memory. `node_load` [V] says how much each node weighs when a method
+    evens out its parts; all the same where it is None.
+    """
+
+    edges: EdgeStream
+    parts: int
+    seed: int = 0
+    memory: int = 1 << 30
+    threads: int | None = None
+    progress: Progress = SILENT
+    scratch: Path | None = None
+    node_load: NDArray[np.integer] | None = None
+
+
+class Partitioner(ABC):
+    """Decides who owns each node and, in a vertex-cut, each edge.
+
+    `kind` is what comes out: an edge-cut, a vertex-cut, or an edge-cut packed from whole communities. `streaming` methods
+    hold O(V) and read the edges in blocks; the others hold the graph. `uses_load` methods take a task's `node_load`.
+    """
+
+    name: ClassVar[str] = ""
+    kind: MethodKind = "edge-cut"
+    streaming: ClassVar[bool] = True
+    uses_load: ClassVar[bool] = False
+    summary: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+
+    class Settings(BaseModel):
+        """Settings of the method, each with its description; unknown ones are refused."""
+
+        model_config = ConfigDict(extra="forbid", frozen=True)
+
+    settings: Settings
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings if settings is not None else type(self).Settings()
+
+    @final
+    def assign(self, task: PartitionTask) -> Assignment:
+        """Who owns what. Refuses a task that cannot be done before it starts."""
+        self._check_task(task)
+        assignment = self._assign(task)
+        self._check_result(task, assignment)
+        return assignment
+
+    @abstractmethod
+    def _assign(self, task: PartitionTask) -> Assignment: ...
+
+    def memory_needed(self, task: PartitionTask) -> int:
+        """About how many bytes the method will hold for this task; 0 where nobody can say."""
+        return 0
+
+    def _check_task(self, task: PartitionTask) -> None:
+        edges = task.edges
+        if not 1 <= task.parts <= MOST_PARTS:
+            raise InputError(f"Expected between 1 and {MOST_PARTS:,} parts, got {task.parts:,}.")
+        if edges.nodes > MOST_NODES:
+            raise InputError(f"Expected at most {MOST_NODES:,} nodes to partition, got {edges.nodes:,}.")
+        if task.node_load is not None:
+            self._check_load(task.node_load, edges.nodes)
+        needed = self.memory_needed(task)
+        if needed <= task.memory:
+            return
+        size = f"{edges.nodes:,} nodes and {edges.edges:,} edges in {task.parts:,} parts"
+        short = f"{self.name} needs about {format_bytes(needed)} for {size}, more than --memory {format_bytes(task.memory)}."
+        if self.streaming:
+            raise InputError(f"{short} Raise --memory, or ask for fewer parts.")
+        raise InputError(f"{short} Use --method {INSTEAD_OF_MEMORY}, which streams the edges, or raise --memory.")
+
+    def _check_load(self, load: NDArray[np.integer], nodes: int) -> None:
+        if not self.uses_load:
+            raise InputError(f"{self.name} cannot weigh nodes. Balance its parts afterwards with --balance.")
+        if load.shape != (nodes,) or (nodes and int(load.min()) < 0):
+            raise InputError(f"Expected a load of 0 or more for each of {nodes:,} nodes, got an array of shape {load.shape}.")
+
+    def _check_result(self, task: PartitionTask, assignment: Assignment) -> None:
+        """Trust no method, least of all a user's: owners are parts, and a vertex-cut places every edge."""
+        owner, expected = assignment.owner, "vertex-cut" if self.kind == "vertex-cut" else "edge-cut"
+        label = self.name or type(self).__name__
+        if assignment.kind != expected or assignment.parts != task.parts:
+            got = f"a {assignment.kind} of {assignment.parts} parts"
+            raise StarlingError(f"{label} promised a {expected} of {task.parts} parts and made {got}.")
+        if owner.shape != (task.edges.nodes,) or owner.dtype != np.int32:
+            raise StarlingError(f"{label} made owners of shape {owner.shape} and type {owner.dtype}, not one int32 a node.")
+        if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < task.parts:
+            raise StarlingError(f"{label} named owners outside 0 … {task.parts - 1}.")
+        placed = assignment.edge_part
+        if (placed is not None) != (expected == "vertex-cut") or (placed is not None and len(placed) != task.edges.edges):
+            raise StarlingError(f"{label} must place each of {task.edges.edges:,} edges in a vertex-cut, and none otherwise.")
+        if placed is not None and any(int(block.max()) >= task.parts for block in part_blocks(placed)):
+            raise StarlingError(f"{label} placed edges in parts outside 0 … {task.parts - 1}.")
