@@ -67,7 +67,7 @@ class NpzWriter:
 def write_npz(graph: Graph, path: Path, progress: Progress) -> None:
     """Write edges, the tables that have a place in the layout, and a `meta` text.
 
-    ``edge_index`` [2, E] holds positions; ``node_ids`` has the user's ids of positions 0 … N − 1 where the two differ. The
+    ``edge_index`` [2, E] holds positions; ``user_id`` has the user's ids of positions 0 … N − 1 where the two differ. The
     other keys are those of stream/readers/npz.py, which reads it back.
     """
     writer = NpzWriter(path)
@@ -115,13 +115,13 @@ def _add_ids(writer: NpzWriter, graph: Graph) -> None:
     size = 1 << 18
     spans = [(start, min(start + size, graph.nodes)) for start in range(0, graph.nodes, size)]
     if graph.manifest.ids == "integer":
-        writer.add("node_ids", (np.asarray(graph.ids.user_ids(*span)) for span in spans), np.dtype(np.int64), (graph.nodes,))
+        writer.add("user_id", (np.asarray(graph.ids.user_ids(*span)) for span in spans), np.dtype(np.int64), (graph.nodes,))
         return
     # NumPy's text has one width for all, so the longest must be known first.
     longest = max(pc.max(pc.binary_length(graph.ids.user_ids(*span))).as_py() for span in spans)
     text = np.dtype(f"S{max(1, longest)}")  # UTF-8
     blocks = (np.array(pc.cast(graph.ids.user_ids(*span), pa.binary()).to_pylist(), text) for span in spans)
-    writer.add("node_ids", blocks, text, (graph.nodes,))
+    writer.add("user_id", blocks, text, (graph.nodes,))
 
 
 def _meta(graph: Graph) -> str:

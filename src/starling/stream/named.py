@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from starling.core.errors import InputError
@@ -14,21 +13,19 @@ from starling.stream.arrays import ArrayTable
 from starling.stream.raw import EdgeReader, IdKind, Ids, RawEdges, RawGraph, RawRows, TableReader
 
 
-def named(raw: RawGraph, names: Any) -> RawGraph:
-    """The same graph with ``names[i]`` (whole numbers or strings) as the user's id of node i."""
-    ids: Ids = np.asarray(names, np.int64) if _whole_numbers(names) else pa.array(names, pa.string())
-    if len(ids) != raw.nodes:
+def named(raw: RawGraph, ids: Ids) -> RawGraph:
+    """The same graph with ``ids[i]`` as the user's id of node i. The ids are held, nothing else is."""
+    if raw.nodes not in (None, len(ids)):
         raise InputError(f"Expected an id for each of the {raw.nodes:,} nodes, got {len(ids):,}.")
+    for table in raw.tables:
+        if table.id_kind is not None:
+            raise InputError(f"Expected rows in node order in {table.name}, got ids. The graph has ids of its own already.")
     whole = [table for table in raw.tables if table.of_type is None]
-    tables: list[TableReader] = [_NamedTable(table, ids) for table in whole]
+    tables: list[TableReader] = [_NamedTable(table, ids, defines=table is whole[0]) for table in whole]
     if not tables:
         tables = [ArrayTable("nodes", {}, ids=ids, defines_nodes=True)]
     of_type = [table for table in raw.tables if table.of_type is not None]
-    return replace(raw, edges=_NamedEdges(raw.edges, ids), tables=(*tables, *of_type))
-
-
-def _whole_numbers(names: Any) -> bool:
-    return bool(np.asarray(names).dtype.kind in "iu") if not isinstance(names, list) else all(type(n) is int for n in names)
+    return replace(raw, edges=_NamedEdges(raw.edges, ids), tables=(*tables, *of_type), nodes=len(ids))
 
 
 def _kind(ids: Ids) -> IdKind:
@@ -61,10 +58,8 @@ class _NamedEdges(EdgeReader):
 class _NamedTable(TableReader):
     """A table in node order, its rows given ids."""
 
-    defines_nodes = True
-
-    def __init__(self, table: TableReader, ids: Ids) -> None:
-        self._table, self._ids = table, ids
+    def __init__(self, table: TableReader, ids: Ids, *, defines: bool) -> None:
+        self._table, self._ids, self.defines_nodes = table, ids, defines
         self.name, self.roles, self.expected, self.id_kind = table.name, table.roles, table.expected, _kind(ids)
 
     def blocks(self) -> Iterator[RawRows]:

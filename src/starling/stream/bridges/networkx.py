@@ -13,7 +13,7 @@ from starling.core.errors import InputError
 from starling.stream.arrays import ArrayEdges, ArrayTable
 from starling.stream.bridges.columns import dense_column, edge_roles, node_roles, origin
 from starling.stream.named import named
-from starling.stream.raw import RawGraph
+from starling.stream.raw import Ids, RawGraph
 
 _MISSING = {"weight": 1, "train": False, "val": False, "test": False}
 
@@ -46,14 +46,14 @@ def raw_from_networkx(graph: Any) -> RawGraph:
     return raw if names == list(range(len(names))) else named(raw, _ids(names))
 
 
-def _ids(names: list[Any]) -> list[int] | list[str]:
+def _ids(names: list[Any]) -> Ids:
     if all(type(name) is int and 0 <= name < 2**63 for name in names):
-        return names
+        return np.array(names, np.int64)
     texts = [str(name) for name in names]
     if len(set(texts)) < len(texts):
         twice = Counter(texts).most_common(1)[0][0]
         raise InputError(f"Two nodes are both called '{twice}' when written as text. Rename one of them.")
-    return texts
+    return pa.array(texts, pa.string())
 
 
 def _attributes(rows: list[dict[str, Any]]) -> list[str]:

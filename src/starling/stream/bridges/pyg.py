@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
@@ -14,7 +15,7 @@ from starling.stream.arrays import ArrayEdges, ArrayTable
 from starling.stream.bridges.columns import Note, as_array, dense_column, edge_roles, node_columns, origin, pair_arrays, quiet
 from starling.stream.bridges.typed import EdgeSet, NodeSet, typed_graph
 from starling.stream.named import named
-from starling.stream.raw import CsrRows, RawGraph
+from starling.stream.raw import CsrRows, Ids, RawGraph
 
 _NOT_COLUMNS = {"edge_index", "adj_t", "num_nodes", "user_id"}
 
@@ -95,10 +96,11 @@ def _adjacency(store: Any) -> CsrRows:
     return rows
 
 
-def _joined(ids: list[Any]) -> Any:
+def _joined(ids: list[Any]) -> Ids:
+    """Ids given as tensors of whole numbers or as lists of strings."""
     if any(isinstance(part, list) for part in ids):
-        return [name for part in ids for name in part]
-    return np.concatenate([as_array(part) for part in ids])
+        return pa.array([str(name) for part in ids for name in part], pa.string())
+    return np.concatenate([dense_column("user_id", part) for part in ids]).astype(np.int64)
 
 
 def _origin(stores: Iterable[_Store]) -> dict[str, Note]:
