@@ -204,7 +204,7 @@ class Shard:
 def users_at(directory: Path, kind: str, positions: NDArray[Any]) -> Ids:
     """The user's ids of positions in any order, from the id files of a directory."""
     from starling.stream.id_index import BYTES, IDS, OFFSETS
-    from starling.stream.texts import Texts
+    from starling.stream.ids.texts import Texts
 
     if kind == "position":
         return positions.astype(np.int64)

@@ -8,6 +8,7 @@ order, and edges and their tables are written as they will stay. When nothing ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -167,9 +168,13 @@ def _match(records: Buckets, verdicts: Answers, rules: Rules, chunk: int, advanc
 def _rewrite(edges: _Edges, final: EdgeFiles, verdicts: Answers, nodes: int, progress: Progress) -> bool:
     """Write what remains and what is added, tables along with their edges; returns whether that is symmetric."""
     came = {role: NpyReader(path) for role, path in edges.files.tables.items()}
-    tables = {role: NpyWriter(final.tables[role], reader.dtype, reader.shape[1:]) for role, reader in came.items()}
     start, balance, touched = 0, 0, empty_bits(nodes)
-    with NpyWriter(final.pairs, edges.pairs.dtype, (2,)) as pairs_file, progress.task("writing edges", edges.count) as task:
+    with ExitStack() as open_files, progress.task("writing edges", edges.count) as task:
+        pairs_file = open_files.enter_context(NpyWriter(final.pairs, edges.pairs.dtype, (2,)))
+        tables = {
+            role: open_files.enter_context(NpyWriter(final.tables[role], reader.dtype, reader.shape[1:]))
+            for role, reader in came.items()
+        }
         for pairs, bucket, _ in read_ahead(edges.records()):
             out, origin = np.empty((2 * len(pairs), 2), pairs.dtype), np.empty(2 * len(pairs), np.int64)
             rows = expand(pairs, verdicts.gather(bucket), out, origin)
@@ -179,8 +184,6 @@ def _rewrite(edges: _Edges, final: EdgeFiles, verdicts: Answers, nodes: int, pro
                 writer.append(came[role].read(start, start + len(pairs))[origin[:rows]])
             start += len(pairs)
             task.advance(len(pairs))
-    for writer in tables.values():
-        writer.close()
     for path in (edges.files.pairs, *edges.files.tables.values()):
         path.unlink()
     return balance == 0

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from starling.core.errors import InputError
 from starling.core.progress import Progress
 from starling.stream.ahead import read_ahead
-from starling.stream.categories import TypeColumn
-from starling.stream.columns import DenseColumn, FloatColumn, RowName, SplitColumn, TimeColumn
-from starling.stream.id_spool import IntegerSpool, TextSpool, new_spool
+from starling.stream.ids.spool import IntegerSpool, TextSpool, new_spool
 from starling.stream.raw import EdgeReader, RawEdges
-from starling.stream.table_spool import whole_ids
+from starling.stream.tables.categories import TypeColumn
+from starling.stream.tables.columns import DenseColumn, FloatColumn, RowName, SplitColumn, TimeColumn
+from starling.stream.tables.spool import whole_ids
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ def spool_edges(reader: EdgeReader, type_names: tuple[str, ...], scratch: Path, 
     scratch.mkdir(parents=True)
     ids = new_spool(reader.id_kind, scratch / "pairs.npy", pairs=True)
     columns = {role: _new_column(role, scratch / f"{role}.npy", type_names) for role in reader.roles}
-    for block in _watched(reader, progress):
-        place = _places(reader, ids.rows)
-        ids.append(whole_ids(block.source, place), whole_ids(block.destination, place))
-        for role, column in columns.items():
-            column.append(block.columns[role], place)
-    ids.close()
+    with ExitStack() as open_files:
+        for file in (ids, *columns.values()):
+            open_files.callback(file.close)
+        for block in _watched(reader, progress):
+            place = _places(reader, ids.rows)
+            for role, column in columns.items():
+                column.append(block.columns[role], place)
+            ids.append(whole_ids(block.source, place), whole_ids(block.destination, place))
     for role, column in columns.items():
         column.finish()
         if column.rows != ids.rows:

@@ -22,10 +22,10 @@ from starling.core.npy import NpyReader, NpyWriter, map_array
 from starling.kernels.buckets import Buckets
 from starling.kernels.ids import buckets_of, find_hashes, match_integers, match_texts
 from starling.kernels.parallel import parallel_for
-from starling.stream.id_spool import IdBlock, hashes_of
+from starling.stream.ids.spool import IdBlock, hashes_of
+from starling.stream.ids.texts import Texts
 from starling.stream.raw import Ids
 from starling.stream.room import Room
-from starling.stream.texts import Texts
 
 Kind = Literal["position", "integer", "string"]
 

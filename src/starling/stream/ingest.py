@@ -1,9 +1,9 @@
 """Import: whatever can be read becomes the files of a graph directory, without ever being held whole.
 
-1. The input is read once and set down on disk: ids as the user has them (`edge_spool`, `table_spool`).
-2. Ids become positions: as they are, or numbered in the order of first appearance (`positions`, `numbering`).
+1. The input is read once and set down on disk, ids as the user has them (`edge_spool`, `tables.spool`).
+2. Ids become positions: as they are, or numbered in the order of first appearance (`ids.positions`, `ids.numbering`).
 3. Edges are checked, and repeats, self-loops and missing reverses dealt with (`cleaning`).
-4. Node tables are put in the order of the nodes (`node_tables`).
+4. Node tables are put in the order of the nodes (`tables.node_tables`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from starling.core.progress import SILENT, Progress
 from starling.stream.cleaning import EdgeFiles, Findings, clean_edges
 from starling.stream.edge_counter import Rules
 from starling.stream.edge_spool import SpooledEdges, spool_edges
-from starling.stream.node_tables import NodeTables, NodeTableWriter, check_roles
-from starling.stream.positions import Positions, Spooled, find_positions
+from starling.stream.ids.positions import Positions, Spooled, find_positions
 from starling.stream.raw import RawGraph
 from starling.stream.room import Room
-from starling.stream.splits import Shares
-from starling.stream.table_spool import SpooledTable, spool_table
+from starling.stream.tables.node_tables import NodeTables, NodeTableWriter, check_roles
+from starling.stream.tables.splits import Shares
+from starling.stream.tables.spool import SpooledTable, spool_table
 
 EDGES = "edges.npy"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -94,9 +96,10 @@ class TextBuckets:
 
     def finish(self) -> Self:
         """Close the files for writing; needed before `chunks`."""
-        for pair in self._files:
-            for file in pair:
-                file.close()
+        with ExitStack() as closing:  # every one, even where one has no space for its last bytes
+            for pair in self._files:
+                for file in pair:
+                    closing.callback(file.close)
         return self
 
     def chunks(self, number: int, rows: int) -> Iterator[Texts]:
@@ -109,3 +112,13 @@ class TextBuckets:
         """Delete one bucket's files."""
         self._lengths[number].unlink(missing_ok=True)
         self._bytes[number].unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self.finish()
+        finally:
+            for number in range(self.count):
+                self.remove(number)

@@ -14,9 +14,9 @@ from numpy.typing import DTypeLike, NDArray
 from starling.core.npy import NpyReader, NpyWriter
 from starling.kernels.edge_records import pack_pairs
 from starling.kernels.ids import hash_integers
+from starling.stream.ids.texts import Texts
 from starling.stream.raw import IdKind, Ids
 from starling.stream.room import Room
-from starling.stream.texts import Texts
 
 _INT32 = np.iinfo(np.int32)
 

@@ -6,6 +6,7 @@ written twice and never jumped about in.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,11 @@ def rearrange_ragged(
     count, rows = room.buckets(length_reader.rows, row_bytes), room.rows(row_bytes)
     span = -(-length_reader.rows // count)
     new_lengths = lengths.with_suffix(".ordered.npy")
-    with Buckets(scratch / "places", count, np.int64, 2) as places:
-        values = [Buckets(scratch / f"part-{k}", count, reader.dtype, 1) for k, reader in enumerate(readers)]
+    with ExitStack() as open_files:
+        places = open_files.enter_context(Buckets(scratch / "places", count, np.int64, 2))
+        values = [
+            open_files.enter_context(Buckets(scratch / f"part-{k}", count, reader.dtype, 1)) for k, reader in enumerate(readers)
+        ]
         at = 0
         for start in range(0, length_reader.rows, rows):
             stop = min(start + rows, length_reader.rows)
@@ -77,18 +81,18 @@ def rearrange_ragged(
                 out.append(np.repeat(bucket, length), reader.read(at, end))
             at = end
         places.finish()
-        writers = [NpyWriter(target, reader.dtype) for target, reader in zip(targets, readers, strict=True)]
-        with NpyWriter(new_lengths, np.int64) as length_writer:
-            for number in range(count):
-                place, length = places.read(number).T
-                order = np.argsort(place)
-                length_writer.append(length[order])
-                take = _element_order(length, order)
-                for out, writer in zip(values, writers, strict=True):
-                    writer.append(out.finish().read(number).reshape(-1)[take])
-                    out.remove(number)
-        for writer in writers:
-            writer.close()
+        length_writer = open_files.enter_context(NpyWriter(new_lengths, np.int64))
+        writers = [
+            open_files.enter_context(NpyWriter(target, reader.dtype)) for target, reader in zip(targets, readers, strict=True)
+        ]
+        for number in range(count):
+            place, length = places.read(number).T
+            order = np.argsort(place)
+            length_writer.append(length[order])
+            take = _element_order(length, order)
+            for out, writer in zip(values, writers, strict=True):
+                writer.append(out.finish().read(number).reshape(-1)[take])
+                out.remove(number)
     for path in (lengths, *parts):
         path.unlink()
     return new_lengths

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.core.manifest import Labels
-from starling.stream.categories import Names, as_strings, is_text, rewritten
-from starling.stream.columns import DenseColumn, RowName, as_array, check_numbers, small_numbers
+from starling.stream.tables.categories import Names, as_strings, is_text, rewritten
+from starling.stream.tables.columns import DenseColumn, RowName, as_array, check_numbers, small_numbers
 
 NO_LABEL = -1
 

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from starling.core.errors import InputError, nearest
 from starling.core.npy import NpyReader, NpyWriter
-from starling.stream.columns import DenseColumn, RowName, as_array, check_numbers
+from starling.stream.tables.columns import DenseColumn, RowName, as_array, check_numbers
 
 NO_NAME = -1
 _BLOCK = 1 << 18

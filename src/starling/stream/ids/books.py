@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.kernels.ids import move_numbers, number_hashes, number_texts
-from starling.stream.texts import Texts
+from starling.stream.ids.texts import Texts
 
 Numbers = NDArray[np.uint32]
 IsNew = NDArray[np.bool_]

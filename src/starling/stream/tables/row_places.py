@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError, nearest
 from starling.core.npy import NpyReader, NpyWriter
 from starling.kernels.bitset import add_equal, add_new, empty_bits, first_missing, full_bits, ones_before, ranks
-from starling.stream.columns import RowOrder
 from starling.stream.id_index import IdIndex
 from starling.stream.raw import TableReader
 from starling.stream.room import Room
-from starling.stream.table_spool import SpooledTable
+from starling.stream.tables.columns import RowOrder
+from starling.stream.tables.spool import SpooledTable
 
 
 @dataclass(frozen=True)

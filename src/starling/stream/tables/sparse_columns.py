@@ -10,9 +10,9 @@ import numpy as np
 from starling.core.errors import InputError
 from starling.core.manifest import Table
 from starling.core.npy import NpyReader, NpyWriter
-from starling.stream.columns import Column, Place, RowName, RowOrder
 from starling.stream.raw import CsrRows
-from starling.stream.row_order import rearrange_ragged
+from starling.stream.tables.columns import Column, Place, RowName, RowOrder
+from starling.stream.tables.row_order import rearrange_ragged
 
 _BLOCK = 1 << 18
 
@@ -48,8 +48,8 @@ class SparseColumn(Column):
             writer.append(block)
         self.rows += len(values)
 
-    def finish(self) -> None:
-        """End reading."""
+    def close(self) -> None:
+        """Close the files."""
         for writer in self._writers:
             writer.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,13 +10,13 @@ import pyarrow as pa
 
 from starling.core.errors import InputError
 from starling.core.progress import Progress
-from starling.stream.categories import TypeColumn
-from starling.stream.columns import Column, FlagColumn, FloatColumn, OtherColumn, RowName, TimeColumn
-from starling.stream.id_spool import IntegerSpool, TextSpool, new_spool
-from starling.stream.labels import LabelColumn
+from starling.stream.ids.spool import IntegerSpool, TextSpool, new_spool
 from starling.stream.raw import CsrRows, Ids, RawGraph, RawRows, TableReader
-from starling.stream.sparse_columns import SparseColumn
-from starling.stream.splits import MASKS
+from starling.stream.tables.categories import TypeColumn
+from starling.stream.tables.columns import Column, FlagColumn, FloatColumn, OtherColumn, RowName, TimeColumn
+from starling.stream.tables.labels import LabelColumn
+from starling.stream.tables.sparse_columns import SparseColumn
+from starling.stream.tables.splits import MASKS
 
 
 @dataclass(frozen=True)
@@ -39,26 +40,25 @@ def spool_table(reader: TableReader, raw: RawGraph, classes: int | None, scratch
     ids = None if reader.id_kind is None else new_spool(reader.id_kind, scratch / "ids.npy")
     columns: dict[str, Column] = {}
     rows = 0
-    with progress.task(f"reading {reader.name}", reader.expected, "rows") as task:
+    with progress.task(f"reading {reader.name}", reader.expected, "rows") as task, ExitStack() as open_files:
+        if ids is not None:
+            open_files.callback(ids.close)
         for block in reader.blocks():
             name = _row_name(reader, block, rows)
             count = _check_lengths(block, name)
             if ids is not None:
                 ids.append(whole_ids(block.ids, _places(reader, rows)))
-            for number, (role, values) in enumerate(block.columns.items()):
+            for role, values in block.columns.items():
                 if role not in columns:
-                    columns[role] = _new_column(role, values, scratch / f"{number}.npy", raw, classes)
+                    columns[role] = _new_column(role, values, scratch / f"{len(columns)}.npy", raw, classes)
+                    open_files.callback(columns[role].close)
                 columns[role].append(values, name)
             rows += count
             task.advance(count)
-    if ids is not None:
-        ids.close()
     for role, column in columns.items():
         column.finish()
         if column.rows != rows:
-            raise InputError(
-                f"Expected a value of '{role}' in every row of {reader.name}, got {column.rows:,} in {rows:,} rows."
-            )
+            raise InputError(f"Expected '{role}' in all {rows:,} rows of {reader.name}, got it in {column.rows:,}.")
     return SpooledTable(reader, rows, ids, columns)
 
 

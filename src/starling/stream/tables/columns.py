@@ -19,7 +19,7 @@ from starling.core.errors import InputError
 from starling.core.manifest import Table
 from starling.core.npy import NpyReader, NpyWriter
 from starling.stream.room import Room
-from starling.stream.row_order import rearrange_rows
+from starling.stream.tables.row_order import rearrange_rows
 
 RowName = Callable[[int], str]
 """What to call row i of the block at hand in a message: "node 1532 of labels.npy", "line 17 of edges.csv"."""
@@ -53,8 +53,12 @@ class Column(ABC):
         """Check and add the values of the next rows."""
 
     @abstractmethod
+    def close(self) -> None:
+        """Close the files, whatever has come; harmless when they are closed already."""
+
     def finish(self) -> None:
         """End reading; the column is complete in row order."""
+        self.close()
 
     @abstractmethod
     def settle(self, place: Place, order: RowOrder | None) -> Table | None:
@@ -85,8 +89,8 @@ class DenseColumn(Column):
         self._writer.append(block)
         self.rows += len(block)
 
-    def finish(self) -> None:
-        """End reading."""
+    def close(self) -> None:
+        """Close the file."""
         if self._writer is not None:
             self._writer.close()
 

@@ -14,6 +14,7 @@ Memory is that of one bucket a thread; disk, about 20 bytes an occurrence (and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,12 +29,12 @@ from starling.kernels.buckets import Buckets
 from starling.kernels.ids import buckets_of
 from starling.kernels.parallel import parallel_for
 from starling.stream.ahead import read_ahead
-from starling.stream.id_books import IntegerBook, IsNew, Numbers, TextBook
-from starling.stream.id_complaints import Complaint
 from starling.stream.id_index import IdTableWriter
-from starling.stream.id_spool import IdBlock, IdSpool, TextSpool, hashes_of, one_id
+from starling.stream.ids.books import IntegerBook, IsNew, Numbers, TextBook
+from starling.stream.ids.complaints import Complaint
+from starling.stream.ids.spool import IdBlock, IdSpool, TextSpool, hashes_of, one_id
+from starling.stream.ids.texts import TextBuckets, Texts
 from starling.stream.room import Room
-from starling.stream.texts import TextBuckets, Texts
 
 _RECORD_BYTES = 64  # an id, its place in the table and the next of both
 _CHUNK = 1 << 16  # tables make room for a chunk of nothing but new ids, so a small chunk keeps them small
@@ -58,28 +59,20 @@ def number_ids(inputs: Sequence[Occurrences], table: IdTableWriter, room: Room, 
     Returns the number of nodes. Position files have the rows of their spools, int32 when that fits, else int64.
     """
     scratch.mkdir()
-    texts = isinstance(inputs[0].spool, TextSpool)
     total = sum(part.spool.ids for part in inputs)
     count = room.buckets(total, _RECORD_BYTES)
     bucket_path = scratch / "bucket.npy"
-    ids: Buckets | TextBuckets = TextBuckets(scratch / "ids", count) if texts else Buckets(scratch / "ids", count, np.uint64, 1)
-    with progress.task("numbering ids", 3 * total, "ids") as task:
-        with NpyWriter(bucket_path, np.uint8) as bucket_file:
-            for block in read_ahead(_all_blocks(inputs, room)):
-                hashes = hashes_of(block)
-                bucket = np.empty(len(block), np.uint8)
-                buckets_of(hashes, count, bucket)
-                bucket_file.append(bucket)
-                ids.append(bucket, block if isinstance(block, Texts) else hashes)  # type: ignore[arg-type]
-                task.advance(len(block))
-        with Answers(scratch / "locals", count, np.uint32) as local:
-            with Answers(scratch / "firsts", count, np.bool_) as first:
+    with progress.task("numbering ids", 3 * total, "ids") as task, ExitStack() as open_files:
+        local = open_files.enter_context(Answers(scratch / "locals", count, np.uint32))
+        numbers = open_files.enter_context(Buckets(scratch / "numbers", count, np.int64, 1))
+        with Answers(scratch / "firsts", count, np.bool_) as first:
+            with _new_buckets(inputs, scratch / "ids", count) as ids:
+                _send_out(inputs, ids, bucket_path, room, task.advance)
                 _count_different(ids.finish(), local, first, room)
-                numbers = Buckets(scratch / "numbers", count, np.int64, 1)
-                nodes = _number_first_ones(inputs, NpyReader(bucket_path), first, numbers, table, room, task.advance)
-            with Answers(scratch / "positions", count, position_type(nodes)) as position:
-                _translate(local, numbers.finish(), position, room)
-                _gather(inputs, NpyReader(bucket_path), position, room, task.advance)
+            nodes = _number_first_ones(inputs, NpyReader(bucket_path), first, numbers, table, room, task.advance)
+        position = open_files.enter_context(Answers(scratch / "positions", count, position_type(nodes)))
+        _translate(local, numbers.finish(), position, room)
+        _gather(inputs, NpyReader(bucket_path), position, room, task.advance)
     bucket_path.unlink()
     return nodes
 
@@ -89,9 +82,27 @@ def position_type(nodes: int) -> type[np.int32 | np.int64]:
     return np.int32 if nodes <= np.iinfo(np.int32).max else np.int64
 
 
-def _all_blocks(inputs: Sequence[Occurrences], room: Room) -> Iterator[IdBlock]:
-    for part in inputs:
-        yield from part.spool.blocks(room)
+def _new_buckets(inputs: Sequence[Occurrences], directory: Path, count: int) -> Buckets | TextBuckets:
+    """Buckets for ids of this kind: strings whole, integers as their hashes, which tell them apart."""
+    texts = any(isinstance(part.spool, TextSpool) for part in inputs)
+    return TextBuckets(directory, count) if texts else Buckets(directory, count, np.uint64, 1)
+
+
+def _send_out(
+    inputs: Sequence[Occurrences], ids: Buckets | TextBuckets, bucket_path: Path, room: Room, advance: Callable[[int], None]
+) -> None:
+    """Step 1: every id to its bucket, and a file that says which bucket that was."""
+    with NpyWriter(bucket_path, np.uint8) as bucket_file:
+        for block in read_ahead(block for part in inputs for block in part.spool.blocks(room)):
+            hashes = hashes_of(block)
+            bucket = np.empty(len(block), np.uint8)
+            buckets_of(hashes, ids.count, bucket)
+            bucket_file.append(bucket)
+            if isinstance(ids, Buckets):
+                ids.append(bucket, hashes)
+            elif isinstance(block, Texts):
+                ids.append(bucket, block)
+            advance(len(block))
 
 
 def _count_different(ids: Buckets | TextBuckets, local: Answers, first: Answers, room: Room) -> None:

@@ -10,16 +10,16 @@ from urllib.parse import quote
 
 from starling.core.errors import InputError
 from starling.core.manifest import Labels, Table
-from starling.stream.categories import TypeColumn
-from starling.stream.columns import Column, FlagColumn, Place
 from starling.stream.id_index import IdIndex
-from starling.stream.labels import LabelColumn
-from starling.stream.positions import Positions
+from starling.stream.ids.positions import Positions
 from starling.stream.raw import TableReader
 from starling.stream.room import Room
-from starling.stream.row_places import NodeTypes, RowPlaces, user_id
-from starling.stream.splits import MASKS, Shares, draw_split, first_overlap
-from starling.stream.table_spool import SpooledTable
+from starling.stream.tables.categories import TypeColumn
+from starling.stream.tables.columns import Column, FlagColumn, Place
+from starling.stream.tables.labels import LabelColumn
+from starling.stream.tables.row_places import NodeTypes, RowPlaces, user_id
+from starling.stream.tables.splits import MASKS, Shares, draw_split, first_overlap
+from starling.stream.tables.spool import SpooledTable
 
 _RESERVED = ("edges", "ids")
 

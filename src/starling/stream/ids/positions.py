@@ -13,7 +13,8 @@ from starling.core.errors import InputError
 from starling.core.progress import Progress
 from starling.kernels.edge_records import first_outside
 from starling.stream.edge_spool import SpooledEdges
-from starling.stream.id_complaints import (
+from starling.stream.id_index import IdTableWriter, Kind
+from starling.stream.ids.complaints import (
     Complaint,
     edge_id_out_of_range,
     missing_from_table,
@@ -21,11 +22,10 @@ from starling.stream.id_complaints import (
     row_id_out_of_range,
     twice_in_table,
 )
-from starling.stream.id_index import IdTableWriter, Kind
-from starling.stream.id_spool import IntegerSpool, TextSpool
-from starling.stream.numbering import Occurrences, number_ids, position_type
+from starling.stream.ids.numbering import Occurrences, number_ids, position_type
+from starling.stream.ids.spool import IntegerSpool, TextSpool
 from starling.stream.room import Room
-from starling.stream.table_spool import SpooledTable
+from starling.stream.tables.spool import SpooledTable
 
 IdRule = Literal["auto", "position", "relabel"]
 
@@ -61,14 +61,15 @@ def find_positions(came: Spooled, rule: IdRule, directory: Path, room: Room, scr
     """Turn the user's ids into positions; where they are names, write the id table to `directory`."""
     edges = came.edges.ids
     for table in came.tables:
-        if table.ids is not None and type(table.ids) is not type(edges):
+        if table.ids is not None and edges.rows and type(table.ids) is not type(edges):
             words = ("numbers", "names") if isinstance(edges, IntegerSpool) else ("names", "numbers")
             raise InputError(f"The ids of the edges are {words[0]}, those of {table.reader.name} are {words[1]}. Use one kind.")
-    if isinstance(edges, TextSpool) and rule == "position":
+    named = any(isinstance(ids, TextSpool) for ids in (edges, *(table.ids for table in came.tables)))
+    if named and rule == "position":
         raise InputError("The ids are names, which cannot be positions. Leave out --ids position.")
-    if isinstance(edges, IntegerSpool) and _are_positions(came, edges, rule, room):
+    if isinstance(edges, IntegerSpool) and not named and _are_positions(came, edges, rule, room):
         return _as_positions(came, edges, room)
-    return _by_appearance(came, directory, room, scratch, progress)
+    return _by_appearance(came, "string" if named else "integer", directory, room, scratch, progress)
 
 
 def _are_positions(came: Spooled, edges: IntegerSpool, rule: IdRule, room: Room) -> bool:
@@ -133,7 +134,9 @@ def _check_range(ids: IntegerSpool, nodes: int, room: Room, complaint: Complaint
         at += len(block)
 
 
-def _by_appearance(came: Spooled, directory: Path, room: Room, scratch: Path, progress: Progress) -> Positions:
+def _by_appearance(
+    came: Spooled, kind: Literal["integer", "string"], directory: Path, room: Room, scratch: Path, progress: Progress
+) -> Positions:
     defining = came.defining if came.defining is not None and came.defining.ids is not None else None
     unordered = next((table for table in came.tables if table.of_all and table.ids is None), None)
     if unordered is not None and defining is None:
@@ -152,7 +155,6 @@ def _by_appearance(came: Spooled, directory: Path, room: Room, scratch: Path, pr
                 inputs.insert(0, Occurrences(table.ids, path, "all", twice_in_table(table.reader)))
             else:
                 inputs.append(Occurrences(table.ids, path, "none", not_in_edges(table.reader)))
-    kind: Literal["integer", "string"] = "integer" if isinstance(came.edges.ids, IntegerSpool) else "string"
     with IdTableWriter(directory, kind) as table_file:
         nodes = number_ids(inputs, table_file, room, scratch / "numbering", progress)
         table_file.index(room, scratch)

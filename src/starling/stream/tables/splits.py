@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,14 @@ def draw_split(rows: int, labels: Path | None, shares: Shares, seed: int, target
         histogram += np.bincount((draws[drawn] >> _HIGH).astype(np.int64), minlength=len(histogram))
     ends = shares.ends(int(histogram.sum()))
     cuts = _find_cuts(_draws(rows, labels, key), histogram, ends)
-    writers = [NpyWriter(targets[mask], np.bool_) for mask in MASKS]
-    for draws, drawn in _draws(rows, labels, key):
-        # cuts[k] is the largest draw of the first ends[k] rows; a mask takes the draws above the cut before its own.
-        below = [drawn & (draws <= cut) if end else np.zeros(len(draws), np.bool_) for cut, end in zip(cuts, ends, strict=True)]
-        for writer, mine, earlier in zip(writers, below, [np.zeros_like(drawn), *below], strict=False):
-            writer.append(mine & ~earlier)
-    for writer in writers:
-        writer.close()
+    with ExitStack() as open_files:
+        writers = [open_files.enter_context(NpyWriter(targets[mask], np.bool_)) for mask in MASKS]
+        for draws, drawn in _draws(rows, labels, key):
+            taken = np.zeros(len(draws), np.bool_)
+            for writer, cut, end in zip(writers, cuts, ends, strict=True):
+                first_ones = drawn & (draws <= cut) if end else taken
+                writer.append(first_ones & ~taken)
+                taken = first_ones
     return dict(zip(MASKS, np.diff([0, *ends]).tolist(), strict=True))
 
 
