@@ -63,7 +63,7 @@ def import_(
 
     began = time.monotonic()
     options = ImportOptions(
-        direction={None: "as-is", True: "undirected", False: "directed"}[undirected],
+        direction="as-is" if undirected is None else "undirected" if undirected else "directed",
         self_loops=self_loops,
         duplicates=duplicates,
         ids="auto" if ids == "string" else ids,

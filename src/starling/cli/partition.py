@@ -12,6 +12,7 @@ from rich.table import Table
 from starling.cli.flags import Force, Json, Memory, Output, Quiet, Seed, Threads
 from starling.cli.output import memory_line, print_facts, print_json, show
 from starling.cli.progress import progress
+from starling.core.assignment import Note
 from starling.core.errors import InputError
 from starling.core.memory import format_bytes, parse_bytes, peak_rss_bytes
 from starling.partition.registry import METHODS
@@ -85,8 +86,8 @@ def _part_count(text: str) -> Any:
     raise InputError(f"Expected a whole number of parts or 'auto', got '{text}'.")
 
 
-def _settings(flags: list[str]) -> dict[str, str]:
-    settings = {}
+def _settings(flags: list[str]) -> dict[str, Note]:
+    settings: dict[str, Note] = {}
     for flag in flags:
         name, equals, value = flag.partition("=")
         if not equals or not name:
@@ -125,7 +126,7 @@ def _result(report: PartitionReport, request: PartitionRequest) -> dict[str, Any
 
 def _print(report: PartitionReport, result: dict[str, Any], width: int) -> None:
     """A table beside a random partition, so that "is 30 % halo normal?" has an answer."""
-    quality, random = report.quality, report.quality.random
+    quality, random = report.quality, report.random
     table = Table(title=f"Wrote {report.path}", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
     for heading, side in (("", "left"), (str(result["method"]), "right"), ("random", "right")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]

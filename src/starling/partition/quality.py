@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.core.assignment import Assignment
+from starling.core.assignment import Assignment, Note
 from starling.core.progress import SILENT, Progress
 from starling.kernels.parallel import parallel_for
 from starling.kernels.partition.quality import count_copies, count_cut, mark_halo, mark_owners, mark_replicas
@@ -29,7 +29,7 @@ class Quality:
     own (one hop); with a vertex-cut, mirrors. `replication_factor` = Σ|V_i| / |V| = 1 + halo_rows / nodes, and `halo_share` =
     halo_rows / Σ|V_i|, the part of all rows held that are somebody else's. `edge_cut` is the share of edges whose ends have
     different owners. Balances are max / mean over the parts; an edge counts where it is stored. `train_balance` is None
-    without training nodes.
+    without training nodes. `part_nodes`, `part_halo` and `part_edges` count what each part owns and holds.
     """
 
     parts: int
@@ -42,10 +42,18 @@ class Quality:
     node_balance: float
     edge_balance: float
     train_balance: float | None
+    part_nodes: tuple[int, ...]
+    part_halo: tuple[int, ...]
+    part_edges: tuple[int, ...]
 
     def bytes_per_layer(self, width: int) -> int:
         """Bytes that one layer of this width moves between parts, forward, in float32: each halo row once."""
         return self.halo_rows * width * _FLOAT_BYTES
+
+    def record(self) -> dict[str, Note]:
+        """The measures that a manifest keeps."""
+        names = ("replication_factor", "edge_cut", "halo_share", "node_balance", "edge_balance", "train_balance")
+        return {name: getattr(self, name) for name in names}
 
 
 def measure(
@@ -60,9 +68,10 @@ def measure(
     nodes, parts = edges.nodes, assignment.parts
     words = max(1, min((parts + 63) // 64, memory // 2 // (8 * max(nodes, 1))))
     counter = _Counter(edges, assignment, progress)
-    copies = counter.count(0, words, with_cut=True)
-    for base in range(64 * words, parts, 64 * words):
-        copies += counter.count(base, words, with_cut=False)
+    held = [counter.count(base, words, with_cut=base == 0) for base in range(0, parts, 64 * words)]
+    owned = np.bincount(assignment.owner, minlength=parts)
+    halo = np.concatenate(held)[:parts] - owned
+    copies = nodes + int(halo.sum())
     return Quality(
         parts=parts,
         nodes=nodes,
@@ -71,9 +80,12 @@ def measure(
         replication_factor=copies / nodes if nodes else 1.0,
         halo_share=(copies - nodes) / copies if copies else 0.0,
         edge_cut=counter.cut / edges.edges if edges.edges else 0.0,
-        node_balance=_balance(np.bincount(assignment.owner, minlength=parts)),
+        node_balance=_balance(owned),
         edge_balance=_balance(counter.held),
         train_balance=_balance(np.bincount(assignment.owner[train], minlength=parts)) if train is not None else None,
+        part_nodes=tuple(owned.tolist()),
+        part_halo=tuple(halo.tolist()),
+        part_edges=tuple(counter.held.tolist()),
     )
 
 
@@ -92,7 +104,7 @@ class _Counter:
         self._edges, self._assignment, self._progress = edges, assignment, progress
         self.held, self.cut = np.zeros(assignment.parts, np.int64), 0
 
-    def count(self, base: int, words: int, *, with_cut: bool) -> int:
+    def count(self, base: int, words: int, *, with_cut: bool) -> NDArray[np.int64]:
         """Copies of nodes in parts base … base + 64 × words − 1."""
         owner = self._assignment.owner
         sets = np.zeros((self._edges.nodes, words), np.uint64)

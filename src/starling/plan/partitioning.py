@@ -26,8 +26,8 @@ from starling.kernels.degrees import count_degrees
 from starling.partition.balance import Load, balance
 from starling.partition.contract import PartitionTask
 from starling.partition.ownership import to_edge_cut
-from starling.partition.quality import Quality, measure
-from starling.partition.registry import find_method
+from starling.partition.quality import Quality, measure, measure_random
+from starling.partition.registry import make_method
 from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
 from starling.store.foreign import read_foreign_assignment
 from starling.store.graph import Graph
@@ -64,6 +64,8 @@ class PartitionReport:
     path: Path
     assignment: Assignment
     quality: Quality
+    random: Quality
+    """The same graph dealt out at random, to hold the quality against."""
     assign_seconds: float
     shard_seconds: float
     assign_peak_rss_bytes: int
@@ -76,9 +78,10 @@ def partition_graph(
     loads = _loads(graph, request)
     with staged(output, force=force) as staging:
         began = time.monotonic()
-        scratch = staging / "scratch"
+        scratch = staging / "assigning"
         scratch.mkdir()
         assignment, quality = _assign(graph, request, loads, scratch, progress)
+        random = measure_random(graph.edge_stream(), assignment.parts, seed=request.seed, memory=request.memory)
         assigned, peak = time.monotonic(), peak_rss_bytes()
         directory = staging / "assignment"
         directory.mkdir()
@@ -86,7 +89,8 @@ def partition_graph(
         save_assignment(
             assignment, directory, edges=graph.manifest.edges, method=method, seed=request.seed, settings=request.settings
         )
-        manifest = build_parts(
+        shutil.rmtree(scratch)
+        build_parts(
             graph,
             directory,
             staging,
@@ -97,9 +101,7 @@ def partition_graph(
             progress=progress,
             quality=quality.record(),
         )
-        shutil.rmtree(scratch, ignore_errors=True)
-        manifest.seal(staging)
-    return PartitionReport(output, assignment, quality, assigned - began, time.monotonic() - assigned, peak)
+    return PartitionReport(output, assignment, quality, random, assigned - began, time.monotonic() - assigned, peak)
 
 
 def _assign(
@@ -130,9 +132,9 @@ def _assign_once(
         assignment = read_foreign_assignment(request.assignment, graph.manifest.nodes)
     else:
         task = PartitionTask(edges, parts, request.seed, request.memory, request.threads, progress, scratch)
-        assignment = find_method(request.method, request.settings).assign(task)
+        assignment = make_method(request.method, request.settings).assign(task)
     if assignment.kind == "vertex-cut" and not request.keep_vertex_cut:
-        assignment = to_edge_cut(assignment, edges, memory=request.memory, progress=progress)
+        assignment = to_edge_cut(assignment)
     if loads:
         if assignment.kind == "vertex-cut":
             raise InputError("--balance moves whole nodes, which a pure vertex-cut does not own. Leave out --keep-vertex-cut.")
@@ -173,7 +175,10 @@ def _type_loads(graph: Graph) -> list[Load]:
 
 
 def _in_degrees(graph: Graph) -> NDArray[Any]:
-    return count_degrees((block.pairs for block in graph.edge_stream().blocks()), graph.manifest.nodes, "destination")
+    degrees = np.zeros(graph.manifest.nodes, np.int64)
+    for block in graph.edge_stream().blocks():
+        count_degrees(block.pairs, graph.manifest.nodes, "destination", into=degrees)
+    return degrees
 
 
 def _mask(graph: Graph, name: str) -> NDArray[np.bool_] | None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.kernels.partition.replicas import add, count_bits
+from starling.kernels.partition.replicas import add
 
 
 @compiled
@@ -44,13 +44,17 @@ def mark_replicas(pairs: NDArray[np.int32], placed: NDArray[np.uint16], base: in
 
 
 @compiled
-def count_copies(sets: NDArray[np.uint64]) -> int:
-    """The number of bits set."""
-    total = 0
+def count_copies(sets: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """How many nodes have a copy in each part [64 × words]."""
+    copies = np.zeros(64 * sets.shape[1], np.int64)
     for node in range(len(sets)):
-        for word in sets[node]:
-            total += count_bits(word)
-    return total
+        for column in range(sets.shape[1]):
+            word, part = sets[node, column], 64 * column
+            while word:
+                copies[part] += np.int64(word & np.uint64(1))
+                word >>= np.uint64(1)
+                part += 1
+    return copies
 
 
 @compiled
