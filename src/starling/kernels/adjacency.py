@@ -48,7 +48,7 @@ class Adjacency:
     """
 
     offsets: NDArray[np.int64]
-    neighbours: NDArray[np.int32]
+    neighbours: NDArray[Any]
     columns: int
     edges: NDArray[Any]
 
@@ -84,6 +84,14 @@ class Adjacency:
         edges = np.empty(entries, np.int32 if entries < 2**31 else np.int64)
         _transpose(self.offsets, self.neighbours, self.edges, offsets, rows, edges)
         return Adjacency(offsets, rows, self.rows, edges)
+
+    @cached_property
+    def by_edge(self) -> Adjacency:
+        """The same rows hearing from their edges: neighbour k is edge number k, a row of a matrix with one row an edge."""
+        entries = len(self.neighbours)
+        kind = np.int32 if entries < 2**31 else np.int64
+        numbers = self.edges if len(self.edges) else np.arange(entries, dtype=kind)
+        return Adjacency(self.offsets, numbers, entries, self.edges)
 
 
 def adjacency(offsets: NDArray[np.int64], neighbours: NDArray[np.int32], columns: int) -> Adjacency:

@@ -1,0 +1,158 @@
+"""The piece of a graph one layer computes on: a whole graph, a sampled block, or a worker's shard.
+
+Destination i is source row i. Sources beyond the destinations are neighbours only: nodes of an outer hop, or mirrors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starling.core.errors import InputError
+from starling.kernels.adjacency import Adjacency, adjacency
+
+
+@dataclass(frozen=True, eq=False)
+class LocalGraph:
+    """In-edges of D destinations among S ≥ D source rows, with the tables of edges and rows that layers read.
+
+    Edges of destination i are offsets[i] … offsets[i + 1] − 1, in the order of the imported graph; neighbours are source rows.
+    Degrees are those of the whole graph, so that normalisation does not depend on how it was cut:
+    - `degree` [S] in-edges of each row, `weighted_degree` [S] the sum of their weights;
+    - `relation_degree` [D, R] in-edges of each destination by relation.
+    Where edges were sampled, `row_scale` [D] or `edge_scale` [E] (1 / probability) makes sums and means unbiased.
+    `position` [S] is each row's node in the imported graph: dropout is keyed by it.
+    """
+
+    offsets: Tensor
+    neighbours: Tensor
+    sources: int
+    outputs: int
+    """How many destinations this worker answers for: all, or in a vertex-cut those before the mirrors."""
+    edge_weight: Tensor | None = None
+    edge_attr: Tensor | None = None
+    edge_type: Tensor | None = None
+    degree: Tensor | None = None
+    weighted_degree: Tensor | None = None
+    relation_degree: Tensor | None = None
+    row_scale: Tensor | None = None
+    edge_scale: Tensor | None = None
+    position: Tensor | None = None
+
+    @property
+    def destinations(self) -> int:
+        """D, the rows that have in-edges here (or might)."""
+        return len(self.offsets) - 1
+
+    @property
+    def edges(self) -> int:
+        """E, the edges here."""
+        return len(self.neighbours)
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The edges as kernels see them; its transpose is made when a backward pass first needs it."""
+        return adjacency(self.offsets.numpy(), self.neighbours.numpy(), self.sources)
+
+    @cached_property
+    def local_degree(self) -> Tensor:
+        """In-edges of each destination that are here [D]."""
+        return self.offsets.diff()
+
+    @cached_property
+    def edge_destination(self) -> Tensor:
+        """The destination of every edge, int64 [E]; made only where a gather is a Python function."""
+        return torch.repeat_interleave(torch.arange(self.destinations, device=self.offsets.device), self.local_degree)
+
+    @cached_property
+    def row_position(self) -> Tensor:
+        """Positions of all sources, int64 [S]; row numbers where the graph is whole."""
+        if self.position is not None:
+            return self.position
+        return torch.arange(self.sources)
+
+    @cached_property
+    def mean_scale(self) -> Tensor:
+        """The factor that makes a destination's sum a mean, float32 [D]; 1 for rows without in-edges."""
+        degree = self.local_degree if self.degree is None else self.degree[: self.destinations]
+        scale = 1.0 / degree.clamp(min=1).float()
+        return scale if self.row_scale is None or self.degree is None else scale * self.row_scale
+
+    @cached_property
+    def gcn_scale(self) -> Tensor:
+        """GCN's (degree + 1)^-1/2 of every source, float32 [S], the one being the self-loop."""
+        return (self._whole_degree("degree").float() + 1).rsqrt()
+
+    @cached_property
+    def weighted_gcn_scale(self) -> Tensor:
+        """`gcn_scale` with edge weights in place of a count of edges."""
+        return (self._whole_degree("weighted_degree").float() + 1).rsqrt()
+
+    def row_prefix(self, values: Tensor) -> Tensor:
+        """The values of the destinations, one object as long as `values` is: what is kept by identity stays found."""
+        kept: dict[int, tuple[Tensor, Tensor]] = self.__dict__.setdefault("_prefixes", {})
+        if id(values) not in kept:
+            kept[id(values)] = (values, values[: self.destinations])
+        return kept[id(values)][1]
+
+    def _whole_degree(self, name: str) -> Tensor:
+        given: Tensor | None = getattr(self, name)
+        if given is not None:
+            return given
+        if self.sources != self.destinations:
+            raise InputError(
+                f"Expected '{name}' of all {self.sources:,} sources of a block of {self.destinations:,}, got none. "
+                "A block does not hold the in-edges of its outer rows: pass the whole graph's degrees."
+            )
+        if name == "degree":
+            return self.local_degree
+        weight = torch.ones(self.edges) if self.edge_weight is None else self.edge_weight.float()
+        return torch.zeros(self.destinations).index_add_(0, self.edge_destination, weight)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same graph with its tensors on another device."""
+        moved = {f.name: value.to(device) for f in fields(self) if isinstance(value := getattr(self, f.name), Tensor)}
+        return replace(self, **moved)  # type: ignore[arg-type]
+
+
+def local_graph(
+    offsets: Tensor,
+    neighbours: Tensor,
+    sources: int | None = None,
+    *,
+    outputs: int | None = None,
+    **tables: Tensor | None,
+) -> LocalGraph:
+    """A checked local graph; every destination is also a source, and tables are those of `LocalGraph`."""
+    destinations = len(offsets) - 1
+    sources = destinations if sources is None else sources
+    if sources < destinations:
+        raise InputError(f"Expected at least as many sources as destinations, got {sources:,} for {destinations:,}.")
+    if len(neighbours) != int(offsets[-1]):
+        raise InputError(f"Expected {int(offsets[-1]):,} neighbours as the offsets say, got {len(neighbours):,}.")
+    if len(neighbours) and not 0 <= int(neighbours.min()) <= int(neighbours.max()) < sources:
+        raise InputError(f"Expected neighbours in [0, {sources:,}), got {int(neighbours.min())} … {int(neighbours.max())}.")
+    return LocalGraph(
+        offsets.to(torch.int64).contiguous(),
+        neighbours.to(torch.int32).contiguous(),
+        sources,
+        destinations if outputs is None else outputs,
+        **tables,
+    )
+
+
+def graph_of_edges(edges: Tensor, sources: int, destinations: int | None = None, **tables: Tensor | None) -> LocalGraph:
+    """A local graph of (source, destination) pairs [E, 2]; edge tables follow their edges, whose order is kept."""
+    destinations = sources if destinations is None else destinations
+    order = torch.from_numpy(np.argsort(edges[:, 1].numpy(), kind="stable"))
+    counts = torch.bincount(edges[:, 1], minlength=destinations)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    sorted_tables = {
+        name: value[order] if name.startswith("edge_") and value is not None else value for name, value in tables.items()
+    }
+    return local_graph(offsets, edges[order, 0], sources, outputs=None, **sorted_tables)

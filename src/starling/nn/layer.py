@@ -1,0 +1,73 @@
+"""The NN-TGAR contract (GraphTheta §3.1): transform → gather → sum → apply.
+
+A layer's `forward` is these stages and nothing else. The fifth stage, reduce, is the training loop's: how gradients of many
+workers become one. `apply` is called `update` here, since torch's modules have another `apply`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from starling.nn.gather import Gather, Reduce
+from starling.nn.view import View
+
+EDGE_COST = 16
+"""Reading one number of a neighbour's row costs about as much as this many multiply-adds of a dense product (measured)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A transformed layer input: `rows` are what neighbours read [owned, F], `own` what the destination itself keeps."""
+
+    rows: Tensor
+    own: Tensor
+
+
+class Layer(nn.Module, ABC):
+    """One graph layer, `fan_in` columns in, `fan_out` columns out."""
+
+    def __init__(self, fan_in: int, fan_out: int, reduce: Reduce) -> None:
+        super().__init__()
+        self.fan_in, self.fan_out = fan_in, fan_out
+        self.reduce: Reduce = reduce
+        self.name = ""
+        """Names this layer's streams of random numbers; the stack sets it."""
+
+    @abstractmethod
+    def transform(self, view: View, h: Tensor) -> Node:
+        """NN-Transform: what each node does with its row before anybody reads it."""
+
+    @abstractmethod
+    def gather(self, view: View, node: Node) -> Gather:
+        """NN-Gather: what travels along an edge."""
+
+    @abstractmethod
+    def update(self, view: View, node: Node, aggregate: Tensor) -> Tensor:
+        """NN-Apply: a destination's new row from its own and the aggregate [outputs, F']."""
+
+    def forward(self, view: View, h: Tensor) -> Tensor:
+        """Rows of the sources [owned, fan_in] → rows of the destinations [outputs, fan_out]."""
+        node = self.transform(view, h)
+        return self.update(view, node, view.aggregate(self.gather(view, node), self.reduce, node.rows))
+
+
+def product(h: Tensor, weight: Tensor) -> Tensor:
+    """h @ weight, with bfloat16 features widened first."""
+    return h.to(weight.dtype) @ weight if h.dtype == torch.bfloat16 else h @ weight
+
+
+def transform_first(view: View, h: Tensor, fan_in: int, fan_out: int) -> bool:
+    """Whether to multiply before aggregating a linear layer: whichever reads and multiplies less, forward and backward.
+
+    Depends only on numbers that all workers share, since what they send one another has the width chosen here.
+    """
+    size, backward = view.size, torch.is_grad_enabled()
+    dense = fan_in * fan_out * (3 if backward else 1)
+    before = size.edges * fan_out * EDGE_COST * (2 if backward else 1) + size.sources * dense
+    passes = 0 if view.is_constant(h) else 2 if backward and h.requires_grad else 1
+    after = size.edges * fan_in * EDGE_COST * passes + size.destinations * dense
+    return before < after

@@ -1,0 +1,38 @@
+"""GIN (Xu et al. 2019): MLP((1 + ε) h_v + Σ over neighbours h_u)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from starling.nn.gather import Copy
+from starling.nn.initial import Draws
+from starling.nn.layer import Layer, Node
+from starling.nn.view import View
+
+
+class GIN(Layer):
+    """Sum aggregation under a two-layer network; ε is trained."""
+
+    def __init__(self, fan_in: int, fan_out: int) -> None:
+        super().__init__(fan_in, fan_out, "sum")
+        self.epsilon = nn.Parameter(torch.zeros(1))
+        self.first, self.second = nn.Linear(fan_in, fan_out), nn.Linear(fan_out, fan_out)
+
+    def initialise(self, draws: Draws) -> None:
+        """ε starts at zero; the network is torch's own."""
+        draws.zero(self.epsilon)
+
+    def transform(self, view: View, h: Tensor) -> Node:
+        """Rows travel as they are."""
+        return Node(h, view.destinations(h))
+
+    def gather(self, view: View, node: Node) -> Copy:
+        """The neighbour's row as it is."""
+        return Copy()
+
+    def update(self, view: View, node: Node, aggregate: Tensor) -> Tensor:
+        """The network over the weighted sum."""
+        mixed = torch.addcmul(aggregate, 1 + self.epsilon, node.own.to(aggregate.dtype))
+        result: Tensor = self.second(torch.relu(self.first(mixed)))
+        return result

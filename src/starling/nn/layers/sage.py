@@ -1,0 +1,74 @@
+"""GraphSAGE (Hamilton et al. 2017): h W_own + reduce over neighbours(h) W_neighbour + b; reduce is mean, max or an LSTM."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from starling.core.errors import InputError
+from starling.nn.gather import Copy
+from starling.nn.initial import Draws
+from starling.nn.layer import Layer, Node, product, transform_first
+from starling.nn.lstm import last_states
+from starling.nn.ops.sums import two_products
+from starling.nn.view import View
+
+
+class SAGE(Layer):
+    """The mean and max forms. Where all sources are destinations, both weights are one product."""
+
+    def __init__(self, fan_in: int, fan_out: int, *, aggregate: Literal["mean", "max"] = "mean") -> None:
+        super().__init__(fan_in, fan_out, aggregate)
+        self.own = nn.Parameter(torch.empty(fan_in, fan_out))
+        self.neighbour = nn.Parameter(torch.empty(fan_in, fan_out))
+        self.bias = nn.Parameter(torch.empty(fan_out))
+        self.initialise(Draws(0, ""))
+
+    def initialise(self, draws: Draws) -> None:
+        """Glorot weights, zero bias."""
+        draws.glorot("own", self.own)
+        draws.glorot("neighbour", self.neighbour)
+        draws.zero(self.bias)
+
+    def transform(self, view: View, h: Tensor) -> Node:
+        """Multiply now where the reduction is linear and that is cheaper than after aggregating."""
+        if self.reduce == "max" or not transform_first(view, h, self.fan_in, self.fan_out):
+            return Node(h, h)
+        if len(h) == view.graph.outputs and h.dtype == self.own.dtype:
+            own, rows = two_products(h, self.own, self.neighbour)
+            return Node(rows, own)
+        return Node(product(h, self.neighbour), product(view.destinations(h), self.own))
+
+    def gather(self, view: View, node: Node) -> Copy:
+        """The neighbour's row as it is."""
+        return Copy()
+
+    def update(self, view: View, node: Node, aggregate: Tensor) -> Tensor:
+        """Add the two products and the bias."""
+        if node.rows is not node.own:
+            return aggregate.add_(node.own).add_(self.bias)
+        out = torch.addmm(self.bias, view.destinations(node.own).to(self.own.dtype), self.own)
+        return torch.addmm(out, aggregate, self.neighbour)
+
+
+class LstmSAGE(SAGE):
+    """The LSTM form: a row's neighbours, in edge order, are read by an LSTM whose last state is the aggregate.
+
+    Rows of equal degree run together, without padding, so that a row's result does not depend on other rows (PyG pads to the
+    largest degree of the batch and lets the LSTM run on over zeros; the two agree where all degrees are equal).
+    """
+
+    def __init__(self, fan_in: int, fan_out: int) -> None:
+        super().__init__(fan_in, fan_out)
+        self.lstm = nn.LSTM(fan_in, fan_in, batch_first=True)
+
+    def forward(self, view: View, h: Tensor) -> Tensor:
+        """As other layers, with the LSTM in place of a gather and a sum."""
+        if view.exchange.spread:
+            raise InputError(
+                "Expected all in-edges of a node with one worker, as an LSTM reads them in order, got a vertex-cut."
+            )
+        rows = view.exchange.pull(h)
+        return self.update(view, Node(h, h), last_states(view.graph, self.lstm, rows))

@@ -1,0 +1,1 @@
+"""Fused operations with hand-written gradients, registered with autograd; `plain` holds their twins in ordinary torch."""

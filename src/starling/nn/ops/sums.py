@@ -1,0 +1,115 @@
+"""Weighted sums over neighbours with gradients, and one dense product for two weight matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from starling.kernels.adjacency import Adjacency
+from starling.kernels.maximum import neighbour_max, neighbour_max_backward
+from starling.kernels.scores import edge_dots
+from starling.kernels.spmm import Coefficients, weighted_sum
+from starling.nn.ops.arrays import accumulator, applied, array, rows
+
+
+def sum_neighbours(
+    adjacency: Adjacency,
+    x: Tensor,
+    *,
+    edge_weight: Tensor | None = None,
+    source_scale: Tensor | None = None,
+    row_scale: Tensor | None = None,
+    own_weight: Tensor | None = None,
+) -> Tensor:
+    """R (W + L) C x, [rows, F] (kernels/spmm.py). Gradients reach `x` and `edge_weight`; bfloat16 is summed in float32."""
+    result: Tensor = applied(_WeightedSum, x, edge_weight, adjacency, source_scale, row_scale, own_weight)
+    return result
+
+
+def max_neighbours(adjacency: Adjacency, x: Tensor) -> Tensor:
+    """The largest value among the neighbours, [rows, F]; zero for a row without any."""
+    result: Tensor = applied(_Maximum, x, adjacency)
+    return result
+
+
+def two_products(x: Tensor, own: Tensor, neighbour: Tensor) -> tuple[Tensor, Tensor]:
+    """x @ own and x @ neighbour by one product; the results are the two halves of one matrix."""
+    first, second = applied(_TwoProducts, x, own, neighbour)
+    return first, second
+
+
+class _WeightedSum(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        edge_weight: Tensor | None,
+        adjacency: Adjacency,
+        source_scale: Tensor | None,
+        row_scale: Tensor | None,
+        own_weight: Tensor | None,
+    ) -> Tensor:
+        kind = accumulator(x)
+        factors = Coefficients(
+            array(edge_weight, kind), array(source_scale, kind), array(row_scale, kind), array(own_weight, kind)
+        )
+        out = torch.empty(adjacency.rows, x.shape[1], dtype=kind)
+        weighted_sum(adjacency, factors, rows(x), rows(out))
+        ctx.adjacency, ctx.factors, ctx.stored, ctx.sources = adjacency, factors, x.dtype, len(x)
+        if edge_weight is not None and edge_weight.requires_grad:
+            ctx.save_for_backward(x)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        adjacency, factors = ctx.adjacency, ctx.factors
+        x_gradient = weight_gradient = None
+        if ctx.needs_input_grad[0]:
+            into = torch.empty(ctx.sources, gradient.shape[1], dtype=gradient.dtype)
+            weighted_sum(adjacency.transposed, factors.transposed(), rows(gradient), rows(into))
+            x_gradient = into.to(ctx.stored)
+        if ctx.needs_input_grad[1]:
+            (x,) = ctx.saved_tensors
+            into = torch.empty(len(adjacency.neighbours), 1, dtype=gradient.dtype)
+            edge_dots(adjacency, factors, rows(gradient), rows(x.to(gradient.dtype)), into.numpy())
+            weight_gradient = into[:, 0]
+        return x_gradient, weight_gradient, None, None, None, None
+
+
+class _Maximum(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, adjacency: Adjacency) -> Tensor:
+        shape = (adjacency.rows, x.shape[1])
+        out, winner = torch.empty(shape, dtype=accumulator(x)), torch.empty(shape, dtype=torch.int64)
+        neighbour_max(adjacency, rows(x), out.numpy(), winner.numpy())
+        ctx.adjacency, ctx.winner, ctx.stored, ctx.sources = adjacency, winner, x.dtype, len(x)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        into = torch.empty(ctx.sources, gradient.shape[1], dtype=gradient.dtype)
+        neighbour_max_backward(ctx.adjacency.transposed, ctx.winner.numpy(), rows(gradient), into.numpy())
+        return into.to(ctx.stored), None
+
+
+class _TwoProducts(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, own: Tensor, neighbour: Tensor) -> tuple[Tensor, Tensor]:
+        both = x @ torch.cat([own, neighbour], dim=1)
+        ctx.save_for_backward(x, own, neighbour)
+        return both[:, : own.shape[1]], both[:, own.shape[1] :]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, own_gradient: Tensor, neighbour_gradient: Tensor) -> Any:
+        x, own, neighbour = ctx.saved_tensors
+        x_gradient = None
+        if ctx.needs_input_grad[0]:
+            x_gradient = torch.addmm(own_gradient @ own.t(), neighbour_gradient, neighbour.t())
+        return x_gradient, x.t() @ own_gradient, x.t() @ neighbour_gradient

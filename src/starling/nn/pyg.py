@@ -1,0 +1,42 @@
+"""Any PyG convolution that takes (x_src, x_dst) as a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from starling.core.errors import InputError, MissingExtra, nearest
+from starling.nn.view import View
+
+
+class PygLayer(nn.Module):
+    """Runs a PyG convolution on a view's edges; PyG gathers a message an edge, so memory is edges × features."""
+
+    def __init__(self, convolution: nn.Module) -> None:
+        super().__init__()
+        self.convolution, self.name = convolution, ""
+
+    def forward(self, view: View, h: Tensor) -> Tensor:
+        """Rows of the sources → rows of the destinations."""
+        if view.exchange.spread:
+            raise InputError("Expected an edge-cut for a PyG convolution, whose sums cannot be split, got a vertex-cut.")
+        graph, rows = view.graph, view.exchange.pull(h)
+        edges = torch.stack([graph.neighbours.long(), graph.edge_destination])
+        result: Tensor = self.convolution((rows, rows[: graph.destinations]), edges)
+        return result
+
+
+def pyg_layer(name: str, fan_in: int, fan_out: int, options: dict[str, Any]) -> PygLayer:
+    """The layer of a PyG convolution's class name."""
+    try:
+        from torch_geometric.nn import conv
+    except ImportError as error:
+        raise MissingExtra("torch_geometric", "pyg", f"The model 'pyg:{name}'") from error
+    if not hasattr(conv, name):
+        raise InputError(f"PyG has no convolution '{name}'. {nearest(name, conv.__all__)}")
+    try:
+        return PygLayer(getattr(conv, name)((fan_in, fan_in), fan_out, **options))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"PyG's {name} cannot be made for pairs (x_src, x_dst) with {options}: {error}.") from error

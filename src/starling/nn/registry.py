@@ -1,0 +1,226 @@
+"""Models by name: what can be asked for, with which settings, and how it is made; one table for parsing, help and tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+from torch import nn
+
+from starling.core.errors import InputError, nearest
+from starling.nn.initial import initialise
+from starling.nn.layers.dense import Dense
+from starling.nn.layers.gat import GAT, GATE, GATv2
+from starling.nn.layers.gcn import GCN
+from starling.nn.layers.gin import GIN
+from starling.nn.layers.rgcn import RGCN
+from starling.nn.layers.sage import SAGE, LstmSAGE
+from starling.nn.layers.sgc import SGC
+from starling.nn.pyg import pyg_layer
+from starling.nn.stack import Activation, LayerBuilder, Probability, Stack, StackSettings
+
+Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class GcnSettings(StackSettings):
+    """GCN's own settings."""
+
+    edge_weights: bool = False
+
+
+class SageSettings(StackSettings):
+    """GraphSAGE's own settings."""
+
+    aggregate: Literal["mean", "max", "lstm"] = "mean"
+
+
+class GatSettings(StackSettings):
+    """GAT's and GATv2's own settings."""
+
+    activation: Activation = "elu"
+    heads: Positive = 4
+    output_heads: Positive = 1
+    """Heads of the last layer, averaged."""
+    attention_dropout: Probability = 0.0
+
+
+class GateSettings(GatSettings):
+    """GAT-E's own settings."""
+
+    edge_message: bool = True
+
+
+class RgcnSettings(StackSettings):
+    """RGCN's own settings."""
+
+    bases: Count = 0
+    blocks: Count = 0
+
+
+class PygSettings(StackSettings):
+    """What a PyG convolution is made with."""
+
+    options: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model to be made: its name, the shapes the data gives, and settings as they stand in a file or on the command line."""
+
+    name: str
+    features: int
+    classes: int
+    edge_features: int = 0
+    relations: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the table."""
+
+    summary: str
+    settings: type[StackSettings]
+    make: Callable[[ModelSpec, Any], nn.Module]
+
+
+def _stack(builder: Callable[[ModelSpec, Any], LayerBuilder]) -> Callable[[ModelSpec, Any], nn.Module]:
+    return lambda spec, settings: Stack(spec.features, spec.classes, settings, builder(spec, settings))
+
+
+def _sage(spec: ModelSpec, s: SageSettings) -> LayerBuilder:
+    if s.aggregate == "lstm":
+        return lambda fan_in, fan_out, last: LstmSAGE(fan_in, fan_out)
+    kind = s.aggregate
+    return lambda fan_in, fan_out, last: SAGE(fan_in, fan_out, aggregate=kind)
+
+
+def _heads(s: GatSettings, last: bool) -> dict[str, Any]:
+    return {
+        "heads": s.output_heads if last else s.heads,
+        "average": last,
+        "attention_dropout": s.attention_dropout,
+    }
+
+
+def _gate(spec: ModelSpec, s: GateSettings) -> LayerBuilder:
+    return lambda fan_in, fan_out, last: GATE(
+        fan_in, fan_out, spec.edge_features, edge_message=s.edge_message, **_heads(s, last)
+    )
+
+
+MODELS: dict[str, Entry] = {
+    "gcn": Entry(
+        "graph convolution (Kipf, Welling 2017)",
+        GcnSettings,
+        _stack(lambda spec, s: lambda fan_in, fan_out, last: GCN(fan_in, fan_out, edge_weights=s.edge_weights)),
+    ),
+    "sage": Entry("GraphSAGE, mean, max or LSTM (Hamilton et al. 2017)", SageSettings, _stack(_sage)),
+    "gat": Entry(
+        "graph attention (Veličković et al. 2018)",
+        GatSettings,
+        _stack(lambda spec, s: lambda fan_in, fan_out, last: GAT(fan_in, fan_out, **_heads(s, last))),
+    ),
+    "gatv2": Entry(
+        "dynamic attention (Brody et al. 2022)",
+        GatSettings,
+        _stack(lambda spec, s: lambda fan_in, fan_out, last: GATv2(fan_in, fan_out, **_heads(s, last))),
+    ),
+    "gate": Entry("GAT with edge attributes in attention and message", GateSettings, _stack(_gate)),
+    "rgcn": Entry(
+        "relational convolution (Schlichtkrull et al. 2018)",
+        RgcnSettings,
+        _stack(
+            lambda spec, s: (
+                lambda fan_in, fan_out, last: RGCN(
+                    fan_in, fan_out, spec.relations, bases=s.bases, blocks=0 if last else s.blocks
+                )
+            )
+        ),
+    ),
+    "gin": Entry(
+        "graph isomorphism network (Xu et al. 2019)",
+        StackSettings,
+        _stack(lambda spec, s: lambda fan_in, fan_out, last: GIN(fan_in, fan_out)),
+    ),
+    "sgc": Entry(
+        "simplified convolution: hops, then one linear layer (Wu et al. 2019)",
+        GcnSettings,
+        lambda spec, s: SGC(spec.features, spec.classes, s.layers, edge_weights=s.edge_weights),
+    ),
+    "mlp": Entry(
+        "a network that does not look at the graph: the baseline",
+        StackSettings,
+        _stack(lambda spec, s: lambda fan_in, fan_out, last: Dense(fan_in, fan_out)),
+    ),
+}
+
+
+def build_model(spec: ModelSpec, seed: int = 0) -> nn.Module:
+    """Make a model: a name of the table, ``pyg:ConvName``, or ``file.py:Class``; its weights depend on the seed alone."""
+    if spec.name.startswith("pyg:"):
+        settings = model_settings(spec)
+        model: nn.Module = _stack(
+            lambda spec, s: lambda fan_in, fan_out, last: pyg_layer(spec.name[4:], fan_in, fan_out, s.options)
+        )(spec, settings)
+    elif ":" in spec.name:
+        model = _users_model(spec)
+    else:
+        model = _entry(spec.name).make(spec, model_settings(spec))
+    initialise(model, seed)
+    return model
+
+
+def model_settings(spec: ModelSpec) -> StackSettings:
+    """The checked settings of a model, defaults filled in; an unknown key is an error that suggests the right one."""
+    kind = PygSettings if spec.name.startswith("pyg:") else _entry(spec.name).settings
+    unknown = [key for key in spec.settings if key not in kind.model_fields]
+    if unknown:
+        raise InputError(f"The model '{spec.name}' has no setting '{unknown[0]}'. {nearest(unknown[0], kind.model_fields)}")
+    try:
+        return kind.model_validate(dict(spec.settings))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise InputError(
+            f"Wrong setting '{place}' of the model '{spec.name}': {first['msg']}, got {first['input']!r}."
+        ) from error
+
+
+def _entry(name: str) -> Entry:
+    if name not in MODELS:
+        raise InputError(f"There is no model '{name}'. {nearest(name, MODELS)}")
+    return MODELS[name]
+
+
+def _users_model(spec: ModelSpec) -> nn.Module:
+    """Make ``Class(features, classes, **settings)`` of a user's file."""
+    file, _, name = spec.name.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"Expected a Python file with the model, got '{file}', which does not exist.")
+    location = importlib.util.spec_from_file_location(f"starling_user_{path.stem}", path)
+    if location is None or location.loader is None:
+        raise InputError(f"Expected a Python file with the model, got '{file}'. Its name must end in .py.")
+    module = importlib.util.module_from_spec(location)
+    sys.modules[location.name] = module
+    try:
+        location.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{file} cannot be imported: {type(error).__name__}: {error}.") from error
+    made = getattr(module, name, None)
+    if not isinstance(made, type) or not issubclass(made, nn.Module):
+        classes = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, nn.Module)]
+        raise InputError(f"{file} does not define a torch module class '{name}'. {nearest(name, classes)}")
+    try:
+        return made(spec.features, spec.classes, **spec.settings)
+    except TypeError as error:
+        raise InputError(
+            f"{name} of {file} cannot be made as {name}(features, classes, {', '.join(spec.settings)}): {error}."
+        ) from error

@@ -1,0 +1,107 @@
+"""Layers on top of one another, with what models have in common as options: norm, residual, jumping knowledge, dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from starling.core.manifest import Record
+from starling.nn.dropout import dropout
+from starling.nn.layers.dense import NGNN, Dense
+from starling.nn.model import LayeredModel
+from starling.nn.norm import Norm, make_norm
+from starling.nn.view import View
+
+Activation = Literal["relu", "elu", "gelu", "tanh", "none"]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "elu": functional.elu,
+    "gelu": functional.gelu,
+    "tanh": torch.tanh,
+    "none": lambda h: h,
+}
+
+
+class StackSettings(Record):
+    """What every model can be asked for."""
+
+    layers: Annotated[int, Field(ge=1)] = 2
+    hidden: Annotated[int, Field(ge=1)] = 128
+    dropout: Probability = 0.0
+    """Of the rows between layers."""
+    input_dropout: Probability = 0.0
+    """Of the input features; with 0, aggregates of constant features are computed once."""
+    norm: Norm = "none"
+    residual: bool = False
+    jump: Literal["none", "cat", "max"] = "none"
+    """Jumping knowledge (Xu et al. 2018): a last linear layer over all layers' rows."""
+    activation: Activation = "relu"
+    inner: Annotated[int, Field(ge=0)] = 0
+    """NGNN's dense layers inside each graph layer."""
+
+
+LayerBuilder = Callable[[int, int, bool], nn.Module]
+"""(fan_in, fan_out, last) → a module called with (view, h)."""
+
+
+class Stack(LayeredModel):
+    """Layer → norm → residual → activation → dropout, for every layer but the last, which gives the outputs.
+
+    With jumping knowledge all layers are hidden ones, and a linear layer over their rows gives the outputs.
+    """
+
+    def __init__(self, features: int, classes: int, settings: StackSettings, build: LayerBuilder) -> None:
+        super().__init__()
+        self.settings, self.layer_count = settings, settings.layers
+        jumping = settings.jump != "none"
+        hidden = settings.hidden
+        widths = [features] + [hidden] * (settings.layers - 1) + [hidden if jumping else classes]
+        self.graph_layers, self.norms, self.skips = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        for index in range(settings.layers):
+            fan_in, fan_out, last = widths[index], widths[index + 1], index == settings.layers - 1 and not jumping
+            layer = build(fan_in, fan_out, last)
+            layer = NGNN(layer, fan_out, settings.inner) if settings.inner and not last else layer
+            layer.name = f"layer-{index}"  # type: ignore[assignment]
+            self.graph_layers.append(layer)
+            self.norms.append(nn.Identity() if last else make_norm(settings.norm, fan_out) or nn.Identity())
+            skips = settings.residual and not last
+            self.skips.append(Dense(fan_in, fan_out) if skips and fan_in != fan_out else nn.Identity())
+        self.head = Dense(hidden * (settings.layers if settings.jump == "cat" else 1), classes) if jumping else None
+
+    @property
+    def keeps_all(self) -> bool:
+        """True with jumping knowledge."""
+        return self.head is not None
+
+    def layer(self, index: int, view: View, h: Tensor) -> Tensor:
+        """One layer and what follows it."""
+        settings, name = self.settings, f"layer-{index}"
+        if index == 0 and self.training:
+            h = dropout(view, h, settings.input_dropout, "input")
+        before, h = h, self.graph_layers[index](view, h)
+        if index == self.layer_count - 1 and self.head is None:
+            return h
+        norm, skip = self.norms[index], self.skips[index]
+        if not isinstance(norm, nn.Identity):
+            h = norm(view, h)
+        if settings.residual:
+            h = h + (skip(view, before) if isinstance(skip, Dense) else view.destinations(before))
+        probability = settings.dropout if self.training else 0.0
+        if settings.activation == "relu" and probability:
+            return dropout(view, h, probability, name, relu=True)
+        return dropout(view, _ACTIVATIONS[settings.activation](h), probability, name)
+
+    def finish(self, view: View, outputs: list[Tensor]) -> Tensor:
+        """The last layer's rows, or the linear layer over all layers' rows."""
+        if self.head is None:
+            return outputs[-1]
+        joined = torch.cat(outputs, 1) if self.settings.jump == "cat" else torch.stack(outputs).amax(0)
+        result: Tensor = self.head(view, joined)
+        return result
