@@ -20,6 +20,7 @@ from starling.stream.generators import DcsbmSettings, dcsbm
 from starling.stream.ingest import ImportOptions
 from starling.stream.raw import CsrRows, RawGraph
 from starling.stream.readers import open_inputs
+from tests.support.data import real_graph
 
 MEMORY = 1 << 28
 FORMS = ("csv", "parquet", "npz")
@@ -119,6 +120,22 @@ def test_repeated_edges_and_loops_come_back(tmp_path: Path, form: Any) -> None:
     graph = create_graph(RawGraph(ArrayEdges(pairs), nodes=3), tmp_path / "graph")
     export_graph(graph, tmp_path / "out", form)
     same(imported(tmp_path / "out", form, tmp_path / "again"), graph)
+
+
+def test_names_that_look_like_numbers_are_not_written(tmp_path: Path) -> None:
+    nodes = ArrayTable("nodes", {"y": pa.array(["1.0", "0.0"]), "type": pa.array(["7", "x"])})
+    graph = create_graph(RawGraph(ArrayEdges(np.array([[0, 1]])), (nodes,), 2), tmp_path / "graph")
+    assert graph.manifest.labels is not None
+    assert graph.manifest.labels.names == ("0.0", "1.0")
+    export_graph(graph, tmp_path / "out", "csv")
+    assert (tmp_path / "out" / "nodes.csv").read_text() == '"id","type","y"\n0,0,1\n1,1,0\n'
+
+
+@pytest.mark.parametrize("name", ["cora", "hgb_acm", "bitcoin_otc"])
+def test_real_graphs_come_back(tmp_path: Path, name: str) -> None:
+    graph = create_graph(open_inputs([str(real_graph(name))], memory=MEMORY), tmp_path / "graph")
+    export_graph(graph, tmp_path / "out", "npz")
+    same(imported(tmp_path / "out", "npz", tmp_path / "again"), graph)
 
 
 def test_csv_as_a_person_reads_it(tmp_path: Path) -> None:

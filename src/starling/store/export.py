@@ -36,7 +36,8 @@ def export_graph(
 
     `csv` and `parquet` give ``edges`` and ``nodes`` (in node order, so that importing both restores every position), and beside
     them sparse features as ``features.npz`` and, of CSV, several labels a node as ``labels.csv``. `npz` gives ``graph.npz``.
-    Tables to which no format gives a meaning are copied as ``NAME.npy``.
+    Tables to which no format gives a meaning are copied as ``NAME.npy``. Read back, everything is as it was, but that text and
+    Parquet number types and classes anew, in the order of their names.
     """
     output = Path(output)
     with staged(output, force=force) as staging:

@@ -130,7 +130,6 @@ def _meta(graph: Graph) -> str:
         **manifest.origin,
         "num_nodes": manifest.nodes,
         "num_edges": manifest.edges,
-        "directed": manifest.directed,
         "node_types": manifest.node_types,
         "edge_types": manifest.edge_types,
         "label_names": manifest.labels.names if manifest.labels else (),

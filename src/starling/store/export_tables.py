@@ -1,7 +1,7 @@
 """A graph's edges and nodes as tables of named columns, a block of rows at a time, written as CSV or Parquet.
 
 CSV spreads a matrix over columns ``x_0, x_1, …``; Parquet keeps it as one column of lists. Types and classes go by name where
-they have names; a node without a label has an empty cell.
+they have names that cannot be taken for numbers; a node without a label has an empty cell.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class _Reader:
     def __init__(self, graph: Graph, name: str, table: Table, type_names: tuple[str, ...]) -> None:
         self.name = name
         self._file = NpyReader(graph.path / table.files[0])
-        self._type_names = type_names if name == "type" else ()
-        self._class_names = graph.manifest.labels.names if name == "y" and graph.manifest.labels else ()
+        class_names = graph.manifest.labels.names if graph.manifest.labels else ()
+        self._type_names = type_names if name == "type" and _are_words(type_names) else ()
+        self._class_names = class_names if name == "y" and _are_words(class_names) else ()
         self.row_bytes = self._file.dtype.itemsize * int(np.prod(self._file.shape[1:], dtype=np.int64))
 
     def read(self, start: int, stop: int) -> Any:
@@ -89,6 +90,17 @@ class _Reader:
         if self._class_names:
             return pa.array(self._class_names).take(pa.array(values, pa.int64(), mask=missing))
         return pa.array(values, mask=missing)
+
+
+def _are_words(names: tuple[str, ...]) -> bool:
+    """Whether a reader of text will not take any of the names for a number."""
+    for name in names:
+        try:
+            float(name)
+        except ValueError:
+            continue
+        return False
+    return True
 
 
 def _ranges(rows: int, row_bytes: list[int]) -> Iterator[tuple[int, int]]:
