@@ -64,4 +64,5 @@ def pick(table: NDArray[np.uint32], first: int, n: int, unit: float) -> int:
     place = unit * n
     slot = int(place)
     row = first + slot
-    return int(table[row, 1] if (place - slot) * FULL < table[row, 0] else table[row, 2])
+    other = int((place - slot) * FULL >= table[row, 0])  # arithmetic, not a branch: no processor can guess this one
+    return int(table[row, 1 + other])
