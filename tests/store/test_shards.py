@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from starling.core.assignment import Assignment
 from starling.core.errors import InputError
 from starling.core.manifest import file_entry
-from starling.store import shards
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts, Shard, open_parts
+from starling.store.sharding.budget import Budget
 from starling.store.shards import build_parts
 from tests.support.graphs import write_assignment, write_graph
 
@@ -84,7 +84,7 @@ def build(case: Case, directory: Path, *, working: int | None = None, threads: i
     assigned = write_assignment(directory / "assignment", assignment, len(case.pairs))
     staging = directory / "parts"
     staging.mkdir()
-    with patch.object(shards, "working_memory", lambda budget: working or MEMORY):
+    with patch.object(Budget, "left", lambda budget: working or MEMORY):
         built = build_parts(
             graph,
             assigned,

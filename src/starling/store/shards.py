@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from starling.core.assignment import Assignment, AssignmentManifest, Note, load_assignment
 from starling.core.errors import InputError
 from starling.core.manifest import Table
-from starling.core.memory import format_bytes, rss_bytes
+from starling.core.memory import format_bytes
 from starling.core.npy import NpyReader
 from starling.core.progress import SILENT, Progress
 from starling.store.parts_manifest import PartRecord, PartsManifest
 from starling.store.shard_layout import EDGE_TABLES, IN_DEGREE, NODE_TABLES, OUT_DEGREE, POSITION, shard_name
+from starling.store.sharding.budget import LEAST_WORKING_MEMORY, Budget
 from starling.store.sharding.entries import sort_edges
 from starling.store.sharding.in_edges import InEdgesWriter
 from starling.store.sharding.locality import streamed_locality
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from starling.store.graph import Graph
 
 MOST_HALO_HOPS = 3
-_LEAST_WORKING_MEMORY = 32 << 20
 _BYTES_PER_NODE = 36
 _PROGRAM_BYTES = 160 << 20
 
@@ -57,7 +57,7 @@ class ShardSettings:
 
 def memory_for_shards(nodes: int) -> int:
     """The least `memory` that building the shards of a graph with this many nodes keeps to."""
-    return _PROGRAM_BYTES + nodes * _BYTES_PER_NODE + _LEAST_WORKING_MEMORY
+    return _PROGRAM_BYTES + nodes * _BYTES_PER_NODE + LEAST_WORKING_MEMORY
 
 
 def build_parts(
@@ -119,11 +119,6 @@ def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) 
         )
 
 
-def working_memory(budget: int) -> int:
-    """What is left of the budget for sorting, beside what the process holds already."""
-    return max(_LEAST_WORKING_MEMORY, budget - rss_bytes() - _LEAST_WORKING_MEMORY)
-
-
 class _Builder:
     """The steps of one build, in order; each frees what the next does not need."""
 
@@ -138,7 +133,7 @@ class _Builder:
         progress: Progress,
     ) -> None:
         self._graph, self._assigned, self._staging = graph, assigned, staging
-        self._settings, self._progress = settings, progress
+        self._settings, self._budget, self._progress = settings, Budget(settings.memory), progress
         self._edge_part = NpyReader(assignment_directory / "edge_part.npy") if assignment.kind == "vertex-cut" else None
         self._survey = survey_edges(graph.edge_stream(), threads=settings.threads, progress=progress)
         self._order = self._order_nodes(assignment)
@@ -158,7 +153,7 @@ class _Builder:
             self._order,
             self._shards,
             scratch,
-            memory=working_memory(self._settings.memory),
+            budget=self._budget,
             threads=self._settings.threads,
             progress=self._progress,
         )
@@ -216,7 +211,7 @@ class _Builder:
             scratch,
             edge_part=self._edge_part,
             tables={name: NpyReader(self._graph.path / table.files[0]) for name, table in tables.items()},
-            memory=working_memory(settings.memory),
+            budget=self._budget,
             threads=settings.threads,
             progress=self._progress,
         )
@@ -224,14 +219,14 @@ class _Builder:
         with self._progress.task("Building shards", self._graph.manifest.edges) as task:
             records = []
             for part in range(len(self._shards)):
-                records.append(self._build_shard(part, writer))
+                records.append(self._build_shard(part, writer, scratch))
                 if settings.halo_hops <= 1:  # with more hops, other parts read these rows too
-                    writer.remove_sources(part)
+                    entries.remove(part)
                 task.advance(int(entries.bounds[part + 1] - entries.bounds[part]))
         del self._survey
         return records
 
-    def _build_shard(self, part: int, writer: InEdgesWriter) -> PartRecord:
+    def _build_shard(self, part: int, writer: InEdgesWriter, scratch: Path) -> PartRecord:
         shard = self._shards[part]
         shard.mkdir()
         (shard / NODE_TABLES).mkdir()
@@ -243,8 +238,8 @@ class _Builder:
         np.save(shard / OUT_DEGREE, self._survey.out_degree[positions])
         columns = len(positions)
         del positions
-        memory, threads = working_memory(self._settings.memory), self._settings.threads
-        write_out_edges(shard, found.offsets, columns, memory=memory, threads=threads)
+        transposing = scratch / "transpose"
+        write_out_edges(shard, found.offsets, columns, scratch=transposing, budget=self._budget, threads=self._settings.threads)
         return PartRecord(
             nodes=int(self._order.offsets[part + 1] - self._order.offsets[part]),
             halo=tuple(len(hop) for hop in found.halo),

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from starling.store.sharding.external_sort import KEY, Column, ExternalSort
+from starling.store.sharding.external_sort import KEY, ExternalSort
+from starling.store.sharding.rows import Column, KeyedRows
 
 
 def sorted_by(
@@ -20,7 +21,7 @@ def sorted_by(
     sorter = ExternalSort(directory, kinds, sample=sample, rows=len(keys), limit=1000, memory=memory)
     for start in range(0, len(keys), block):
         part = slice(start, start + block)
-        sorter.add(keys[part], {name: values[part] for name, values in columns.items()})
+        sorter.add(KeyedRows(keys[part], {name: values[part] for name, values in columns.items()}))
     found: dict[str, list[np.ndarray]] = {name: [] for name in (KEY, *columns)}
     for run in sorter.runs():
         for name, blocks in found.items():

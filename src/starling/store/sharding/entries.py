@@ -10,7 +10,7 @@ numbered by a code: owned nodes first, then all others in ascending global id. T
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +22,16 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 from starling.core.errors import InputError
 from starling.core.npy import NpyReader
-from starling.core.progress import Progress, Task
+from starling.core.progress import Progress
 from starling.kernels.csr import index_type
 from starling.kernels.parallel import parallel_for
-from starling.store.sharding.external_sort import KEY, Column, ExternalSort
+from starling.store.sharding.budget import Budget
+from starling.store.sharding.by_key import readings, rows_by_key
 from starling.store.sharding.node_order import NodeOrder
 from starling.store.sharding.part_files import PartFiles
+from starling.store.sharding.rows import Column, KeyedRows, RowSource
 from starling.store.sharding.survey import Survey
+from starling.stream.ahead import read_ahead
 from starling.stream.edges import EdgeBlock, EdgeStream
 
 SOURCE, EDGE, ROW = "source", "edge", "row"
@@ -37,23 +40,34 @@ BLOCK_ENTRIES = 1 << 20
 
 @dataclass(frozen=True)
 class Entries:
-    """Sorted entries on disk: part q has bounds[q + 1] − bounds[q] of them."""
+    """Sorted entries on disk, a file for each of `columns` and part; part q has bounds[q + 1] − bounds[q] of them."""
 
     directory: Path
     bounds: NDArray[np.int64]
-    tables: dict[str, Column]
+    columns: tuple[str, ...]
 
     def path(self, column: str, part: int) -> Path:
         """The file of one column of one part."""
-        return self.directory / column / f"{part:05d}.npy"
+        return entry_path(self.directory, column, part)
 
     def blocks(self, column: str, part: int) -> Iterator[NDArray[Any]]:
         """One column of one part, block by block."""
-        yield from NpyReader(self.path(column, part)).blocks(BLOCK_ENTRIES)
+        yield from read_ahead(NpyReader(self.path(column, part)).blocks(BLOCK_ENTRIES))
 
-    def remove(self, column: str, part: int) -> None:
-        """Delete a file that is no longer needed."""
-        self.path(column, part).unlink(missing_ok=True)
+    def remove(self, part: int) -> None:
+        """Delete what is left of a part's files."""
+        for column in self.columns:
+            self.path(column, part).unlink(missing_ok=True)
+
+
+def entry_path(directory: Path, column: str, part: int) -> Path:
+    """The file of one column of one part."""
+    return directory / column / f"{part:05d}.npy"
+
+
+def table_column(table: str) -> str:
+    """The column of an edge table."""
+    return f"table.{table}"
 
 
 def sort_edges(
@@ -64,113 +78,106 @@ def sort_edges(
     *,
     edge_part: NpyReader | None,
     tables: dict[str, NpyReader],
-    memory: int,
+    budget: Budget,
     threads: int | None,
     progress: Progress,
 ) -> Entries:
-    """Read the edges once and write each part's entries. Disk: about 12 bytes an edge besides, given back as it goes."""
-    table_columns = {name: Column(reader.dtype, reader.shape[1:]) for name, reader in tables.items()}
-    columns = {
-        SOURCE: Column(np.dtype(index_type(order.nodes))),
-        EDGE: Column(np.dtype(index_type(stream.edges))),
-        **table_columns,
-    }
-    router = _Router(order, edge_part, threads)
-    sample = router.route_sample(survey)
-    with ExternalSort(
-        directory / "buckets",
-        columns,
-        sample=sample,
-        rows=stream.edges,
-        limit=router.key_limit,
-        memory=memory,
-        threads=threads,
-    ) as sorter:
-        with progress.task("Spreading edges over parts", stream.edges) as task:
-            for block in stream.blocks():
-                keys, sources = router.route(block)
-                last = block.start + len(keys)
-                values = {name: reader.read(block.start, last) for name, reader in tables.items()}
-                edge = np.arange(block.start, last, dtype=columns[EDGE].dtype)
-                sorter.add(keys, {SOURCE: sources, EDGE: edge, **values})
-                task.advance(len(keys))
-        if edge_part is not None:
-            columns[ROW] = columns[SOURCE]
-        entries = Entries(directory, router.entry_bounds(survey), table_columns)
-        with progress.task("Sorting edges of parts", stream.edges) as task:
-            _write_sorted(sorter, entries, columns, order.nodes, task)
-    return entries
-
-
-def _write_sorted(sorter: ExternalSort, entries: Entries, columns: dict[str, Column], nodes: int, task: Task) -> None:
+    """Write each part's entries. Through bucket files that is 12 bytes of disk an edge besides, given back as it goes."""
+    node = Column(np.dtype(index_type(order.nodes)))
+    columns = {SOURCE: node, EDGE: Column(np.dtype(index_type(stream.edges)))}
+    columns |= {table_column(name): Column(reader.dtype, reader.shape[1:]) for name, reader in tables.items()}
+    if edge_part is None:
+        source, bounds = _rows_of_destinations(stream, order, survey, columns, tables, threads)
+    else:
+        columns[ROW] = node
+        source, bounds = _rows_of_parts(stream, order, survey, columns, tables, edge_part, threads)
     with ExitStack() as stack:
         writers = {}
         for name, column in columns.items():
-            (entries.directory / name).mkdir()
-            paths = [entries.path(name, part) for part in range(len(entries.bounds) - 1)]
-            writers[name] = stack.enter_context(PartFiles(paths, entries.bounds, column.dtype, column.shape))
-        for run in sorter.runs():
-            for name, writer in writers.items():
-                for block in run.blocks(KEY if name == ROW else name):
-                    writer.append(block % nodes if name == ROW else block)
-                    task.advance(len(block) if name == EDGE else 0)
+            (directory / name).mkdir()
+            paths = [entry_path(directory, name, part) for part in range(order.parts)]
+            writers[name] = stack.enter_context(PartFiles(paths, bounds, column.dtype, column.shape))
+        memory = budget.left()
+        total = stream.edges * readings(source, memory)
+        task = stack.enter_context(progress.task("Sorting edges into parts", total))
+        for name, block in rows_by_key(source, scratch=directory / "buckets", memory=memory, threads=threads, task=task):
+            writers[name].append(block)
+    return Entries(directory, bounds, tuple(columns))
 
 
-class _Router:
-    """Says for each edge which part and row it goes to, as one number: the key it is sorted by."""
+def _rows_of_destinations(
+    stream: EdgeStream,
+    order: NodeOrder,
+    survey: Survey,
+    columns: dict[str, Column],
+    tables: dict[str, NpyReader],
+    threads: int | None,
+) -> tuple[RowSource, NDArray[np.int64]]:
+    """An edge-cut: each edge is with the owner of its destination. In-degrees tell how many entries each row has."""
+    number = order.global_of_position
 
-    def __init__(self, order: NodeOrder, edge_part: NpyReader | None, threads: int | None) -> None:
-        self._order, self._edge_part, self._threads = order, edge_part, threads
-        self._edges_of_part = np.zeros(order.parts, np.int64)
-        self.key_limit = max(1, order.nodes * (1 if edge_part is None else order.parts))
+    def blocks() -> Iterator[KeyedRows]:
+        for block in read_ahead(stream.blocks()):
+            pairs = block.pairs
+            keys, sources = np.empty(len(pairs), number.dtype), np.empty(len(pairs), number.dtype)
+            _run(threads, _relabel, pairs, number, keys, sources)
+            yield KeyedRows(keys, {SOURCE: sources, **_edge_columns(block, columns, tables)})
 
-    def route(self, block: EdgeBlock) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Keys and global ids of the sources of a block of edges."""
-        parts = None
-        if self._edge_part is not None:
-            parts = self._edge_part.read(block.start, block.start + len(block.pairs))
-            if len(parts) and int(parts.max()) >= self._order.parts:
-                raise InputError(
-                    f"{self._edge_part.path} gives an edge to part {int(parts.max())}, but there are parts 0 … "
-                    f"{self._order.parts - 1} only. Partition again."
-                )
-            self._edges_of_part += np.bincount(parts, minlength=self._order.parts)
-        return self._keys(block.pairs, parts)
+    ends = np.zeros(order.nodes + 1, np.int64)
+    np.cumsum(survey.in_degree[order.position_of_global], out=ends[1:])
+    return RowSource(columns, blocks, stream.edges, order.nodes, ends=ends), ends[order.offsets]
 
-    def route_sample(self, survey: Survey) -> NDArray[Any]:
-        """Keys of the sampled edges."""
-        parts = None
-        if self._edge_part is not None:
-            step = survey.stride * max(1, BLOCK_ENTRIES // survey.stride)
-            starts = range(0, self._edge_part.rows, step)
-            reads = (self._edge_part.read(start, min(start + step, self._edge_part.rows)) for start in starts)
-            parts = np.concatenate([np.zeros(0, np.uint16), *(read[:: survey.stride] for read in reads)])
-        return self._keys(survey.sample, parts)[0]
 
-    def entry_bounds(self, survey: Survey) -> NDArray[np.int64]:
-        """Where each part's entries begin and end among all; for a vertex-cut, known when every edge was routed."""
-        bounds = np.zeros(self._order.parts + 1, np.int64)
-        if self._edge_part is not None:
-            np.cumsum(self._edges_of_part, out=bounds[1:])
-            return bounds
-        for part in range(self._order.parts):
-            bounds[part + 1] = bounds[part] + survey.in_degree[self._order.positions(part)].sum(dtype=np.int64)
-        return bounds
+def _rows_of_parts(
+    stream: EdgeStream,
+    order: NodeOrder,
+    survey: Survey,
+    columns: dict[str, Column],
+    tables: dict[str, NpyReader],
+    edge_part: NpyReader,
+    threads: int | None,
+) -> tuple[RowSource, NDArray[np.int64]]:
+    """A vertex-cut: each edge has a part of its own. Keys are (part, row code), and how many a row has is not known."""
+    number, offsets, limit = order.global_of_position, order.offsets, max(1, order.nodes * order.parts)
 
-    def _keys(self, pairs: NDArray[Any], parts: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
-        number = self._order.global_of_position
-        keys = np.empty(len(pairs), index_type(self.key_limit))
-        sources = np.empty(len(pairs), number.dtype)
-        if parts is None:
-            parallel_for(len(pairs), lambda start, stop: _route(pairs, number, keys, sources, start, stop), self._threads)
-        else:
-            offsets = self._order.offsets
-            parallel_for(
-                len(pairs),
-                lambda start, stop: _route_by_part(pairs, parts, offsets, number, keys, sources, start, stop),
-                self._threads,
+    def keyed(pairs: NDArray[Any], parts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        keys = np.empty(len(pairs), index_type(limit))
+        sources, rows = np.empty(len(pairs), number.dtype), np.empty(len(pairs), number.dtype)
+        _run(threads, _relabel_by_part, pairs, parts, offsets, number, keys, sources, rows)
+        return keys, sources, rows
+
+    def blocks() -> Iterator[KeyedRows]:
+        for block in read_ahead(stream.blocks()):
+            parts = edge_part.read(block.start, block.start + len(block.pairs))
+            keys, sources, rows = keyed(block.pairs, parts)
+            yield KeyedRows(keys, {SOURCE: sources, ROW: rows, **_edge_columns(block, columns, tables)})
+
+    sizes = np.zeros(order.parts, np.int64)
+    sampled = [np.zeros(0, edge_part.dtype)]
+    start = 0
+    for parts in edge_part.blocks(BLOCK_ENTRIES):
+        if int(parts.max(initial=0)) >= order.parts:
+            raise InputError(
+                f"{edge_part.path} gives an edge to part {int(parts.max())}, but there are parts 0 … {order.parts - 1} only. "
+                "Partition again."
             )
-        return keys, sources
+        sizes += np.bincount(parts, minlength=order.parts)
+        sampled.append(parts[-start % survey.stride :: survey.stride].copy())
+        start += len(parts)
+    sample = keyed(survey.sample, np.concatenate(sampled))[0]
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    return RowSource(columns, blocks, stream.edges, limit, sample=sample), bounds
+
+
+def _edge_columns(block: EdgeBlock, columns: dict[str, Column], tables: dict[str, NpyReader]) -> dict[str, NDArray[Any]]:
+    """Position and table rows of a block of edges."""
+    stop = block.start + len(block.pairs)
+    values = {table_column(name): reader.read(block.start, stop) for name, reader in tables.items()}
+    return {EDGE: np.arange(block.start, stop, dtype=columns[EDGE].dtype), **values}
+
+
+def _run(threads: int | None, kernel: Callable[..., None], pairs: NDArray[Any], *arrays: NDArray[Any]) -> None:
+    parallel_for(len(pairs), lambda start, stop: kernel(pairs, *arrays, start, stop), threads)
 
 
 @compiled
@@ -190,25 +197,28 @@ def node_of_row(code: int, first: int, stop: int) -> int:
 
 
 @compiled
-def _route(pairs: NDArray[Any], number: NDArray[Any], keys: NDArray[Any], sources: NDArray[Any], start: int, stop: int) -> None:
+def _relabel(
+    pairs: NDArray[Any], number: NDArray[Any], keys: NDArray[Any], sources: NDArray[Any], start: int, stop: int
+) -> None:
     for i in range(start, stop):
         sources[i] = number[pairs[i, 0]]
         keys[i] = number[pairs[i, 1]]
 
 
 @compiled
-def _route_by_part(
+def _relabel_by_part(
     pairs: NDArray[Any],
     parts: NDArray[Any],
     offsets: NDArray[np.int64],
     number: NDArray[Any],
     keys: NDArray[Any],
     sources: NDArray[Any],
+    rows: NDArray[Any],
     start: int,
     stop: int,
 ) -> None:
-    nodes = len(number)
     for i in range(start, stop):
         part = parts[i]
         sources[i] = number[pairs[i, 0]]
-        keys[i] = part * nodes + row_code(number[pairs[i, 1]], offsets[part], offsets[part + 1])
+        rows[i] = row_code(number[pairs[i, 1]], offsets[part], offsets[part + 1])
+        keys[i] = np.int64(part) * len(number) + rows[i]

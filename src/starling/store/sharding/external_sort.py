@@ -1,14 +1,13 @@
 """Sort more rows than memory holds: spread them over bucket files by key, then sort one bucket at a time.
 
-Edges become neighbour lists and node tables change their order this way, with sequential reads and writes only. Sorting is
-stable. A bucket that turns out too large (the sample misled, or one key has most of the rows) is spread again; one
-that holds a single key is sorted already and is only copied. What comes out never depends on the memory allowed.
+Reads and writes are sequential, and sorting is stable. A bucket that turns out too large (the sample misled, or one key has
+most of the rows) is spread again; one that holds a single key is sorted already and is only copied. What comes out never
+depends on the memory allowed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,29 +20,11 @@ from starling.kernels.buckets import Buckets
 from starling.kernels.csr import index_type
 from starling.kernels.parallel import parallel_for
 from starling.kernels.radix import stable_order
+from starling.store.sharding.rows import Column, KeyedRows
 
 KEY = "key"
 _MOST_FILES = 512  # open at once; systems commonly allow 1024
 _BLOCK_BYTES = 1 << 23
-
-
-@dataclass(frozen=True)
-class Column:
-    """The type and shape of one value of a row."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...] = ()
-
-    @property
-    def bytes(self) -> int:
-        """Size of one row."""
-        return int(self.dtype.itemsize * np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def unit(self) -> np.dtype[Any]:
-        """The widest unsigned type a row consists of: rows are moved as plain bits, whatever they mean."""
-        size = next(size for size in (8, 4, 2, 1) if self.bytes % size == 0)
-        return np.dtype(f"u{size}")
 
 
 class SortedRows:
@@ -58,12 +39,11 @@ class SortedRows:
         size = max(1, _BLOCK_BYTES // max(column.bytes, 1))
         if self._order is None:
             for block in file.chunks(self._number, size):
-                yield block.view(column.dtype).reshape(-1, *column.shape)
+                yield column.from_bits(block)
             return
         rows = file.read(self._number)
         for start in range(0, len(rows), size):
-            block = rows[self._order[start : start + size]]
-            yield block.view(column.dtype).reshape(-1, *column.shape)
+            yield column.from_bits(rows[self._order[start : start + size]])
 
 
 class ExternalSort:
@@ -104,16 +84,13 @@ class ExternalSort:
         for file in self._files.values():
             file.__exit__(kind, error, trace)
 
-    def add(self, keys: NDArray[Any], columns: dict[str, NDArray[Any]]) -> None:
+    def add(self, rows: KeyedRows) -> None:
         """Take in rows; of two rows with the same key, the one added first comes out first."""
-        if not len(keys):
-            return
+        keys = rows.keys
         bucket = np.empty(len(keys), np.uint16)
         parallel_for(len(keys), lambda start, stop: _find_buckets(keys, self._splitters, bucket, start, stop), self._threads)
-        for name, values in {KEY: keys, **columns}.items():
-            column = self.columns[name]
-            rows = np.ascontiguousarray(values, column.dtype).reshape(len(keys), -1)
-            self._files[name].append(bucket, rows.view(column.unit))
+        for name, values in {KEY: keys, **rows.columns}.items():
+            self._files[name].append(bucket, self.columns[name].as_bits(values))
 
     def runs(self) -> Iterator[SortedRows]:
         """All rows in ascending order of key, run by run; what was read is deleted when the next run is asked for."""
@@ -153,8 +130,8 @@ class ExternalSort:
             threads=self._threads,
         )
         for blocks in zip(*(file.chunks(number, step) for file in self._files.values()), strict=True):
-            rows = {name: block.view(self.columns[name].dtype) for name, block in zip(self._files, blocks, strict=True)}
-            finer.add(rows.pop(KEY).reshape(-1), rows)
+            rows = {name: self.columns[name].from_bits(bits) for name, bits in zip(self._files, blocks, strict=True)}
+            finer.add(KeyedRows(rows.pop(KEY), rows))
         for file in self._files.values():
             file.remove(number)
         return finer

@@ -18,7 +18,7 @@ from starling.core.assignment import CutKind
 from starling.core.npy import NpyReader, NpyWriter
 from starling.kernels.csr import index_type
 from starling.store.shard_layout import EDGE_TABLES, IN_EDGE, IN_NEIGHBOURS, IN_OFFSETS
-from starling.store.sharding.entries import EDGE, ROW, SOURCE, Entries
+from starling.store.sharding.entries import EDGE, ROW, SOURCE, Entries, table_column
 from starling.store.sharding.entry_ranges import read_ranges
 from starling.store.sharding.halo import Halo
 from starling.store.sharding.node_order import NodeOrder
@@ -55,16 +55,12 @@ class InEdgesWriter:
             for sources in self._blocks(SOURCE, part, halo, row_nodes):
                 writer.append(halo.to_local(sources, self._threads))
         (directory / EDGE_TABLES).mkdir()
-        targets = {EDGE: directory / IN_EDGE} | {name: directory / file for name, file in table_files.items()}
+        targets = {EDGE: directory / IN_EDGE}
+        targets |= {table_column(name): directory / file for name, file in table_files.items()}
         for name, target in targets.items():
             self._write_column(name, part, target, halo, row_nodes)
         given = int(self._entries.bounds[part + 1] - self._entries.bounds[part])
         return InEdges(found, offsets, dropped=given - int(offsets[-1]) if self._hops == 0 else 0)
-
-    def remove_sources(self, part: int) -> None:
-        """Delete what only other parts' halo rows could still need."""
-        for name in (SOURCE, ROW, EDGE, *self._entries.tables):
-            self._entries.remove(name, part)
 
     def _find_halo(self, part: int, halo: Halo) -> tuple[NDArray[Any], ...]:
         found: list[NDArray[Any]] = []

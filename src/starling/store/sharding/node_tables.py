@@ -1,7 +1,7 @@
-"""Node tables cut into parts: rows go from imported order to each part's local order by an external sort.
+"""Node tables cut into parts: rows go from imported order to each part's local order.
 
-A row is moved as bits, once to a bucket file and once to its place, always in long sequential reads and writes. (Gathering rows
-where they lie is random reading: fine while the file is in the page cache, ten times slower from a disk.)
+Tables are read from the first row to the last, if need be several times, and written in long runs (by_key.py). Gathering rows
+where they lie would be random reading: fine while a file is in the page cache, ten times slower from a disk.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from starling.core.compile import compiled
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, Table
 from starling.core.npy import NpyReader
-from starling.core.progress import Progress, Task
+from starling.core.progress import Progress
 from starling.kernels.csr import index_type
 from starling.kernels.ranked_set import RankedSet
 from starling.store.shard_layout import TYPE_ROW
-from starling.store.sharding.external_sort import Column, ExternalSort
+from starling.store.sharding.budget import Budget
+from starling.store.sharding.by_key import readings, rows_by_key
 from starling.store.sharding.node_order import NodeOrder
 from starling.store.sharding.part_files import PartFiles
+from starling.store.sharding.rows import Column, KeyedRows, RowSource
+from starling.stream.ahead import read_ahead
 
 _BLOCK_BYTES = 1 << 23
-_SAMPLE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -55,23 +57,22 @@ class NodeTableCutter:
         shards: Sequence[Path],
         scratch: Path,
         *,
-        memory: int,
+        budget: Budget,
         threads: int | None,
         progress: Progress,
     ) -> None:
         self._source, self._manifest, self._order, self._shards = source, manifest, order, shards
-        self._scratch, self._memory, self._threads, self._progress = scratch, memory, threads, progress
+        self._scratch, self._budget, self._threads, self._progress = scratch, budget, threads, progress
 
     def cut(self, name: str, files: Sequence[str]) -> None:
         """Write one table's rows of each part; `files` are the names in a shard directory, in the order of the table's."""
         table = self._manifest.node_tables[name]
         rows = self._row_map(table)
         readers = [NpyReader(self._source / file) for file in table.files]
-        with self._progress.task(f"Cutting table '{name}'", 2 * rows.rows, unit="nodes") as task:
-            if table.layout == "dense":
-                self._cut_dense(readers[0], rows, files[0], task)
-            else:
-                self._cut_csr(readers, rows, files, task)
+        if table.layout == "dense":
+            self._cut_dense(name, readers[0], rows, files[0])
+        else:
+            self._cut_csr(name, readers, rows, files)
 
     def write_type_rows(self) -> None:
         """For every owned node its row among the part's nodes of the same type, which is its row in tables of that type."""
@@ -102,68 +103,61 @@ class NodeTableCutter:
         reader = NpyReader(self._source / self._manifest.node_tables["type"].files[0])
         return reader.read(0, reader.rows)
 
-    def _cut_dense(self, reader: NpyReader, rows: RowMap, file: str, task: Task) -> None:
+    def _cut_dense(self, name: str, reader: NpyReader, rows: RowMap, file: str) -> None:
         column = Column(reader.dtype, reader.shape[1:])
-        step = max(1, _BLOCK_BYTES // max(column.bytes, 1))
-        sample = np.linspace(0, rows.rows, _SAMPLE, endpoint=False).astype(np.int64)
-        with PartFiles([shard / file for shard in self._shards], rows.bounds, column.dtype, column.shape) as writer:
-            if column.bytes == 0:
+        if column.bytes == 0:
+            with self._part_files(file, rows.bounds, column) as writer:
                 writer.append(np.zeros(reader.shape, reader.dtype))
-                return
-            with self._sort({"row": column}, sample, rows.rows, rows) as sorter:
-                for start in range(0, rows.rows, step):
-                    block = reader.read(start, min(start + step, rows.rows))
-                    sorter.add(rows.target[start : start + step], {"row": block})
-                    task.advance(len(block))
-                for run in sorter.runs():
-                    for block in run.blocks("row"):
-                        writer.append(block)
-                        task.advance(len(block))
+            return
 
-    def _cut_csr(self, readers: Sequence[NpyReader], rows: RowMap, files: Sequence[str], task: Task) -> None:
-        offsets, contents = readers[0], dict(zip(("columns", "values"), readers[1:], strict=True))
+        def blocks() -> Iterator[KeyedRows]:
+            step = max(1, _BLOCK_BYTES // column.bytes)
+            for number, block in enumerate(read_ahead(reader.blocks(step))):
+                yield KeyedRows(rows.target[number * step : number * step + len(block)], {file: block})
+
+        source = RowSource({file: column}, blocks, rows.rows, max(1, rows.rows), ends=np.arange(rows.rows + 1))
+        self._write(name, source, rows.bounds)
+
+    def _cut_csr(self, name: str, readers: Sequence[NpyReader], rows: RowMap, files: Sequence[str]) -> None:
+        offsets, contents = readers[0], dict(zip(files[1:], readers[1:], strict=True))
+
+        def blocks() -> Iterator[KeyedRows]:
+            at = 0
+            for start, lengths in _row_lengths(offsets):
+                stop = at + int(lengths.sum())
+                keys = np.repeat(rows.target[start : start + len(lengths)], lengths)
+                yield KeyedRows(keys, {file: reader.read(at, stop) for file, reader in contents.items()})
+                at = stop
+
         ends = np.zeros(rows.rows + 1, np.int64)
         for start, lengths in _row_lengths(offsets):
             ends[rows.target[start : start + len(lengths)] + 1] = lengths
         np.cumsum(ends, out=ends)
         self._write_offsets(ends, rows.bounds, files[0], offsets.dtype)
-        places = np.linspace(0, int(ends[-1]), _SAMPLE, endpoint=False).astype(np.int64)
-        sample = np.searchsorted(ends, places, side="right") - 1
-        columns = {name: Column(reader.dtype) for name, reader in contents.items()}
+        columns = {file: Column(reader.dtype) for file, reader in contents.items()}
+        source = RowSource(columns, blocks, int(ends[-1]), max(1, rows.rows), ends=ends)
+        self._write(name, source, ends[rows.bounds])
+
+    def _write(self, name: str, source: RowSource, bounds: NDArray[np.int64]) -> None:
+        """Write the columns of `source`, which bear the names of their files, in order of key."""
         with ExitStack() as stack:
-            sorter = stack.enter_context(self._sort(columns, sample, int(ends[-1]), rows))
-            at = 0
-            for start, lengths in _row_lengths(offsets):
-                stop = at + int(lengths.sum())
-                keys = np.repeat(rows.target[start : start + len(lengths)], lengths)
-                sorter.add(keys, {name: reader.read(at, stop) for name, reader in contents.items()})
-                at = stop
-                task.advance(len(lengths))
-            writers = {}
-            for name, file in zip(contents, files[1:], strict=True):
-                paths = [shard / file for shard in self._shards]
-                writers[name] = stack.enter_context(PartFiles(paths, ends[rows.bounds], columns[name].dtype))
-            for run in sorter.runs():
-                for name, writer in writers.items():
-                    for block in run.blocks(name):
-                        writer.append(block)
-        task.advance(rows.rows)
+            writers = {
+                file: stack.enter_context(self._part_files(file, bounds, column)) for file, column in source.columns.items()
+            }
+            memory = self._budget.left()
+            total = source.count * readings(source, memory)
+            task = stack.enter_context(self._progress.task(f"Cutting table '{name}'", total, unit="rows"))
+            sorted_rows = rows_by_key(source, scratch=self._scratch, memory=memory, threads=self._threads, task=task)
+            for file, block in sorted_rows:
+                writers[file].append(block)
+
+    def _part_files(self, file: str, bounds: NDArray[np.int64], column: Column) -> PartFiles:
+        return PartFiles([shard / file for shard in self._shards], bounds, column.dtype, column.shape)
 
     def _write_offsets(self, ends: NDArray[np.int64], bounds: NDArray[np.int64], file: str, dtype: np.dtype[Any]) -> None:
         for part, shard in enumerate(self._shards):
             mine = ends[bounds[part] : bounds[part + 1] + 1]
             np.save(shard / file, (mine - mine[0]).astype(dtype))
-
-    def _sort(self, columns: dict[str, Column], sample: NDArray[Any], count: int, rows: RowMap) -> ExternalSort:
-        return ExternalSort(
-            self._scratch / "rows",
-            columns,
-            sample=sample,
-            rows=count,
-            limit=max(1, rows.rows),
-            memory=self._memory,
-            threads=self._threads,
-        )
 
 
 def _row_lengths(offsets: NpyReader) -> Iterator[tuple[int, NDArray[Any]]]:

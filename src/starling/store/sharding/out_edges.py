@@ -1,7 +1,8 @@
-"""The transpose of a shard's in-edges, made in windows so that memory is bounded whatever the degree of a node."""
+"""The transpose of a shard's in-edges: for every local node the rows it feeds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,66 +10,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.core.environment import thread_count
 from starling.core.npy import NpyReader, NpyWriter
 from starling.kernels.csr import index_type
-from starling.kernels.parallel import cut_ranges, parallel_for
 from starling.store.shard_layout import IN_NEIGHBOURS, OUT_ENTRY, OUT_NEIGHBOURS, OUT_OFFSETS
+from starling.store.sharding.budget import Budget
+from starling.store.sharding.by_key import rows_by_key
 from starling.store.sharding.entries import BLOCK_ENTRIES
+from starling.store.sharding.rows import Column, KeyedRows, RowSource
+from starling.stream.ahead import read_ahead
+
+_ROW, _ENTRY = "row", "entry"
 
 
 def write_out_edges(
-    directory: Path, in_offsets: NDArray[np.int64], columns: int, *, memory: int, threads: int | None = None
+    directory: Path,
+    in_offsets: NDArray[np.int64],
+    columns: int,
+    *,
+    scratch: Path,
+    budget: Budget,
+    threads: int | None = None,
 ) -> None:
-    """For every local node the rows it feeds, ascending, and for each the entry of the in-edges it comes from.
-
-    One pass to count, then a pass for each window of the result that fits `memory`.
-    """
+    """Write for every local node the rows it feeds, ascending, and for each the entry of the in-edges it comes from."""
     neighbours = NpyReader(directory / IN_NEIGHBOURS)
+    kinds = {
+        _ROW: Column(np.dtype(index_type(len(in_offsets) - 1))),
+        _ENTRY: Column(np.dtype(index_type(neighbours.rows))),
+    }
+
+    def blocks() -> Iterator[KeyedRows]:
+        start = 0
+        for block in read_ahead(neighbours.blocks(BLOCK_ENTRIES)):
+            rows = np.empty(len(block), kinds[_ROW].dtype)
+            _fill_rows(in_offsets, int(np.searchsorted(in_offsets, start, side="right")) - 1, start, rows)
+            yield KeyedRows(block, {_ROW: rows, _ENTRY: np.arange(start, start + len(block), dtype=kinds[_ENTRY].dtype)})
+            start += len(block)
+
     offsets = np.zeros(columns + 1, np.int64)
     for block in neighbours.blocks(BLOCK_ENTRIES):
         _count(block, offsets[1:])
     np.cumsum(offsets, out=offsets)
     np.save(directory / OUT_OFFSETS, offsets)
-    row_type, entry_type = index_type(len(in_offsets) - 1), index_type(neighbours.rows)
-    room = max(1, memory // (np.dtype(row_type).itemsize + np.dtype(entry_type).itemsize))
+    source = RowSource(kinds, blocks, neighbours.rows, columns, ends=offsets)
     with (
-        NpyWriter(directory / OUT_NEIGHBOURS, row_type) as rows_file,
-        NpyWriter(directory / OUT_ENTRY, entry_type) as entry_file,
+        NpyWriter(directory / OUT_NEIGHBOURS, kinds[_ROW].dtype) as row_file,
+        NpyWriter(directory / OUT_ENTRY, kinds[_ENTRY].dtype) as entry_file,
     ):
-        for low in range(0, neighbours.rows, room):
-            high = min(low + room, neighbours.rows)
-            rows, entry = np.empty(high - low, row_type), np.empty(high - low, entry_type)
-            _fill_window(neighbours, in_offsets, offsets, low, rows, entry, threads)
-            rows_file.append(rows)
-            entry_file.append(entry)
-
-
-def _fill_window(
-    neighbours: NpyReader,
-    in_offsets: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    low: int,
-    rows: NDArray[Any],
-    entry: NDArray[Any],
-    threads: int | None,
-) -> None:
-    """Fill places low … low + len(rows) − 1 of the transpose."""
-    first = int(np.searchsorted(offsets, low, side="right")) - 1
-    last = int(np.searchsorted(offsets, low + len(rows)))
-    at = offsets[first:last] - low
-    # Each thread reads every entry and places those of its own columns: no place has two writers.
-    ranges = cut_ranges(last - first, threads or thread_count(), offsets[first : last + 1])
-    start = 0
-    for block in neighbours.blocks(BLOCK_ENTRIES):
-        row = int(np.searchsorted(in_offsets, start, side="right")) - 1
-
-        def place(begin: int, end: int, block: NDArray[Any] = block, start: int = start, row: int = row) -> None:
-            for k in range(begin, end):
-                _place(block, start, row, in_offsets, first, ranges[k], ranges[k + 1], at, rows, entry)
-
-        parallel_for(len(ranges) - 1, place, threads)
-        start += len(block)
+        writers = {_ROW: row_file, _ENTRY: entry_file}
+        for name, values in rows_by_key(source, scratch=scratch, memory=budget.left(), threads=threads):
+            writers[name].append(values)
 
 
 @compiled
@@ -78,26 +68,9 @@ def _count(neighbours: NDArray[Any], counts: NDArray[np.int64]) -> None:
 
 
 @compiled
-def _place(
-    neighbours: NDArray[Any],
-    start: int,
-    row: int,
-    in_offsets: NDArray[np.int64],
-    first: int,
-    begin: int,
-    end: int,
-    at: NDArray[np.int64],
-    rows: NDArray[Any],
-    entry: NDArray[Any],
-) -> None:
-    """Put entries start, start + 1, … whose column is in first + begin … first + end − 1 where they belong."""
-    for i in range(len(neighbours)):
-        while in_offsets[row + 1] <= start + i:
+def _fill_rows(offsets: NDArray[np.int64], row: int, start: int, rows: NDArray[Any]) -> None:
+    """The row of entries start, start + 1, …, the first of which is in `row`."""
+    for i in range(len(rows)):
+        while offsets[row + 1] <= start + i:
             row += 1
-        column = neighbours[i] - first
-        if begin <= column < end:
-            place = at[column]
-            at[column] = place + 1
-            if 0 <= place < len(rows):
-                rows[place] = row
-                entry[place] = start + i
+        rows[i] = row
