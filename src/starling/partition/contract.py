@@ -111,22 +111,38 @@ class Partitioner(ABC):
     def _check_load(self, load: NDArray[np.integer], nodes: int) -> None:
         if not self.uses_load:
             raise InputError(f"{self.name} cannot weigh nodes. Balance its parts afterwards with --balance.")
-        if load.shape != (nodes,) or (nodes and int(load.min()) < 0):
-            raise InputError(f"Expected a load of 0 or more for each of {nodes:,} nodes, got an array of shape {load.shape}.")
+        if load.shape != (nodes,) or load.dtype.kind not in "iu" or (nodes and int(load.min()) < 0):
+            got = f"{load.dtype} values of shape {load.shape}" + (f", the least {load.min()}" if load.size else "")
+            raise InputError(f"Expected a whole number of at least 0 as the load of each of {nodes:,} nodes, got {got}.")
 
     def _check_result(self, task: PartitionTask, assignment: Assignment) -> None:
         """Trust no method, least of all a user's: owners are parts, and a vertex-cut places every edge."""
-        owner, expected = assignment.owner, "vertex-cut" if self.kind == "vertex-cut" else "edge-cut"
-        label = self.name or type(self).__name__
+        expected = "vertex-cut" if self.kind == "vertex-cut" else "edge-cut"
+        fault = None
         if assignment.kind != expected or assignment.parts != task.parts:
-            got = f"a {assignment.kind} of {assignment.parts} parts"
-            raise StarlingError(f"{label} promised a {expected} of {task.parts} parts and made {got}.")
-        if owner.shape != (task.edges.nodes,) or owner.dtype != np.int32:
-            raise StarlingError(f"{label} made owners of shape {owner.shape} and type {owner.dtype}, not one int32 a node.")
-        if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < task.parts:
-            raise StarlingError(f"{label} named owners outside 0 … {task.parts - 1}.")
-        placed = assignment.edge_part
-        if (placed is not None) != (expected == "vertex-cut") or (placed is not None and len(placed) != task.edges.edges):
-            raise StarlingError(f"{label} must place each of {task.edges.edges:,} edges in a vertex-cut, and none otherwise.")
-        if placed is not None and any(int(block.max()) >= task.parts for block in part_blocks(placed)):
-            raise StarlingError(f"{label} placed edges in parts outside 0 … {task.parts - 1}.")
+            fault = f"{assignment.kind}, {assignment.parts} parts, instead of {expected}, {task.parts} parts"
+        fault = fault or _fault_of_nodes(assignment, task.edges.nodes) or _fault_of_edges(assignment, task.edges.edges)
+        if fault:
+            raise StarlingError(f"The method {self.name or type(self).__name__} is broken: it made {fault}.")
+
+
+def _fault_of_nodes(assignment: Assignment, nodes: int) -> str | None:
+    owner, locality = assignment.owner, assignment.locality
+    if owner.shape != (nodes,) or owner.dtype != np.int32:
+        return f"owners of shape {owner.shape} and type {owner.dtype}, not one int32 for each of {nodes} nodes"
+    if nodes and not 0 <= int(owner.min()) <= int(owner.max()) < assignment.parts:
+        return f"owners from {owner.min()} to {owner.max()}, outside 0 … {assignment.parts - 1}"
+    if locality is not None and (locality.shape != (nodes,) or locality.dtype != np.int32):
+        return f"a locality of shape {locality.shape} and type {locality.dtype}, not one int32 for each of {nodes} nodes"
+    return None
+
+
+def _fault_of_edges(assignment: Assignment, edges: int) -> str | None:
+    placed = assignment.edge_part
+    if assignment.kind == "edge-cut":
+        return None if placed is None else "an edge-cut that places edges"
+    if placed is None or placed.shape != (edges,) or placed.dtype != np.uint16:
+        return f"a vertex-cut without one uint16 part for each of {edges} edges"
+    if any(int(block.max()) >= assignment.parts for block in part_blocks(placed)):
+        return f"edges in parts outside 0 … {assignment.parts - 1}"
+    return None

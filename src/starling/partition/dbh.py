@@ -9,7 +9,7 @@ from starling.core.keyed import stream_key
 from starling.kernels.parallel import parallel_for
 from starling.kernels.partition.hashing import place_by_lower_degree
 from starling.partition.contract import PartitionTask
-from starling.partition.passes import PASS_BYTES, Pairs, count_connections
+from starling.partition.passes import Pairs, count_connections, pass_bytes
 from starling.partition.vertex_cut import VertexCut, place_edges
 
 
@@ -23,7 +23,7 @@ class Dbh(VertexCut):
 
     def memory_needed(self, task: PartitionTask) -> int:
         """A degree and an owner a node."""
-        return 8 * task.edges.nodes + PASS_BYTES
+        return 8 * task.edges.nodes + pass_bytes(task.edges)
 
     def _place(self, task: PartitionTask) -> NDArray[np.uint16]:
         degree = count_connections(task.edges, task.progress)

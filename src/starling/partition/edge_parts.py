@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +43,13 @@ class EdgeParts:
             return self._held
         self._writer.close()
         return map_array(self._writer.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._writer is not None:
+            self._writer.__exit__(kind, error, trace)
 
 
 def part_blocks(edge_part: NDArray[np.uint16], size: int = BLOCK_EDGES) -> Iterator[NDArray[np.uint16]]:

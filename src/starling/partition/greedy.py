@@ -43,6 +43,8 @@ class Greedy(VertexCut):
 
     def _place(self, task: PartitionTask) -> NDArray[np.uint16]:
         unplaced = count_connections(task.edges, task.progress)
+        if not task.edges.directed:
+            unplaced *= 2  # both directions of a connection will come
         sets, load = empty_sets(task.edges.nodes, task.parts), np.zeros(task.parts, np.int64)
         room = math.ceil((1 + self.settings.slack) * task.edges.edges / task.parts)
 

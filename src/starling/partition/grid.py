@@ -11,7 +11,7 @@ from starling.core.keyed import stream_key
 from starling.kernels.parallel import parallel_for
 from starling.kernels.partition.hashing import place_on_grid
 from starling.partition.contract import PartitionTask
-from starling.partition.passes import PASS_BYTES, Pairs
+from starling.partition.passes import Pairs, pass_bytes
 from starling.partition.vertex_cut import VertexCut, place_edges
 
 
@@ -29,7 +29,7 @@ class Grid(VertexCut):
 
     def memory_needed(self, task: PartitionTask) -> int:
         """The owners."""
-        return 4 * task.edges.nodes + PASS_BYTES
+        return 4 * task.edges.nodes + pass_bytes(task.edges)
 
     def _place(self, task: PartitionTask) -> NDArray[np.uint16]:
         rows, columns = grid_shape(task.parts)

@@ -13,7 +13,7 @@ from starling.core.keyed import stream_key
 from starling.kernels.parallel import parallel_for
 from starling.kernels.partition.hashing import hash_nodes, place_by_source
 from starling.partition.contract import Partitioner, PartitionTask
-from starling.partition.passes import PASS_BYTES, Pairs
+from starling.partition.passes import Pairs, pass_bytes
 from starling.partition.vertex_cut import place_edges
 
 
@@ -41,7 +41,7 @@ class Hash(Partitioner):
 
     def memory_needed(self, task: PartitionTask) -> int:
         """The owners."""
-        return 4 * task.edges.nodes + PASS_BYTES
+        return 4 * task.edges.nodes + pass_bytes(task.edges)
 
     def _assign(self, task: PartitionTask) -> Assignment:
         owner = np.empty(task.edges.nodes, np.int32)

@@ -42,14 +42,13 @@ class Metis(InMemory):
         width = library.zero_copy_dtype()
         options = library.Options(
             objtype=library.ObjType.CUT if self.settings.objective == "cut" else library.ObjType.VOL,
-            seed=task.seed % (1 << 31),
+            seed=1 + task.seed % ((1 << 31) - 1),  # METIS draws from rand(), to which seeds 0 and 1 are the same
             ufactor=round(1000 * self.settings.imbalance),
         )
         loads = None if task.node_load is None else np.ascontiguousarray(task.node_load, width)
         result = library.part_graph(
             task.parts,
-            xadj=graph.start.astype(width),
-            adjncy=graph.neighbour.astype(width),
+            adjacency=library.CSRAdjacency(graph.start.astype(width), graph.neighbour.astype(width)),
             vweights=loads,
             recursive=False,
             options=options,

@@ -14,11 +14,13 @@ from starling.core.progress import SILENT, Progress
 from starling.kernels.partition.ends import count_ends, first_outside, keep_once
 from starling.stream.edges import BLOCK_EDGES, EdgeStream
 
-PASS_BYTES = 4 * BLOCK_EDGES * 2 * 8
-"""What a pass itself may hold: a few blocks of int64 pairs."""
-
 Item = TypeVar("Item")
 Pairs = NDArray[np.int32]
+
+
+def pass_bytes(edges: EdgeStream) -> int:
+    """What a pass itself holds: at most four blocks of int64 pairs."""
+    return 4 * 16 * min(edges.edges, BLOCK_EDGES)
 
 
 def edge_blocks(edges: EdgeStream, what: str, progress: Progress = SILENT) -> Iterator[Pairs]:

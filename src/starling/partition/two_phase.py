@@ -15,8 +15,8 @@ from starling.kernels.partition.replicas import empty_sets
 from starling.kernels.partition.two_phase import PART, place_inner, place_outer
 from starling.partition.clusters import Clusters, found_clusters
 from starling.partition.contract import PartitionTask
-from starling.partition.edge_parts import EdgeParts, part_blocks
-from starling.partition.passes import Pairs, edge_blocks, pair_blocks
+from starling.partition.edge_parts import part_blocks
+from starling.partition.passes import Pairs, pair_blocks
 from starling.partition.vertex_cut import VertexCut, place_edges, replica_bytes
 
 
@@ -55,18 +55,17 @@ class TwoPhase(VertexCut):
         sets, load = empty_sets(len(rows), task.parts), np.zeros(task.parts, np.int64)
         room = math.ceil(self.settings.alpha * task.edges.edges / task.parts)
         key = stream_key(task.seed, "partition/2ps-l")
-        draft = EdgeParts(task.edges.edges, task.scratch, "edge_part-draft")
-        for pairs in edge_blocks(task.edges, "placing edges inside parts", task.progress):
-            placed = np.empty(len(pairs), np.uint16)
-            place_inner(pairs, rows, sets, load, room, key, placed)
-            draft.append(placed)
-        drafted = part_blocks(draft.finish())
 
-        def place(pairs: Pairs, placed: NDArray[np.uint16]) -> None:
+        def place_some(pairs: Pairs, placed: NDArray[np.uint16]) -> None:
+            place_inner(pairs, rows, sets, load, room, key, placed)
+
+        drafted = part_blocks(place_edges(task, place_some, "edge_part-draft"))
+
+        def place_others(pairs: Pairs, placed: NDArray[np.uint16]) -> None:
             placed[:] = next(drafted)
             place_outer(pairs, rows, volume, sets, load, room, key, placed)
 
-        return place_edges(task, place)
+        return place_edges(task, place_others)
 
     def _cluster(self, task: PartitionTask) -> Clusters:
         clusters = found_clusters(task, columns=4)  # the third is the part; a row of 16 bytes never straddles cache lines

@@ -18,7 +18,7 @@ from starling.core.assignment import Assignment
 from starling.partition.contract import Partitioner, PartitionTask
 from starling.partition.edge_parts import EdgeParts
 from starling.partition.ownership import OwnerRule, choose_owners
-from starling.partition.passes import PASS_BYTES, Pairs, edge_blocks
+from starling.partition.passes import Pairs, edge_blocks, pass_bytes
 
 
 class VertexCut(Partitioner):
@@ -48,16 +48,20 @@ class VertexCut(Partitioner):
         """The part of every edge [E], in stream order."""
 
 
-def place_edges(task: PartitionTask, place: Callable[[Pairs, NDArray[np.uint16]], None]) -> NDArray[np.uint16]:
-    """One pass in which ``place(pairs, placed)`` fills in the part of each edge of a block; the parts of all edges."""
-    edge_part = EdgeParts(task.edges.edges, task.scratch)
-    for pairs in edge_blocks(task.edges, "placing edges", task.progress):
-        placed = np.empty(len(pairs), np.uint16)
-        place(pairs, placed)
-        edge_part.append(placed)
-    return edge_part.finish()
+Placer = Callable[[Pairs, NDArray[np.uint16]], object]
+"""``place(pairs, placed)`` fills in the part of each edge of a block."""
+
+
+def place_edges(task: PartitionTask, place: Placer, name: str = "edge_part") -> NDArray[np.uint16]:
+    """One pass that places every edge; the parts of all edges, in a scratch file of this name."""
+    with EdgeParts(task.edges.edges, task.scratch, name) as edge_part:
+        for pairs in edge_blocks(task.edges, "placing edges", task.progress):
+            placed = np.empty(len(pairs), np.uint16)
+            place(pairs, placed)
+            edge_part.append(placed)
+        return edge_part.finish()
 
 
 def replica_bytes(task: PartitionTask) -> int:
     """What replica sets, a degree a node and the owners take."""
-    return task.edges.nodes * (8 * ((task.parts + 63) // 64) + 8) + PASS_BYTES
+    return task.edges.nodes * (8 * ((task.parts + 63) // 64) + 8) + pass_bytes(task.edges)
