@@ -79,13 +79,14 @@ def test_draw_below_is_its_twin_and_below(key: int, node: int, bound: int) -> No
     assert 0 <= number < bound
 
 
-def test_draw_below_adds_up_as_a_whole_number_inside_kernels() -> None:
+def test_draw_below_stays_a_whole_number_inside_kernels() -> None:
     @compiled
-    def next_one(key: np.uint64) -> int:
-        return draw_below(key, 0, 0, 10) + 1
+    def drawn_or(key: np.uint64, otherwise: int) -> int:
+        return draw_below(key, 0, 0, 10) if otherwise < 0 else otherwise
 
-    # Numba would make a float of an unsigned number plus a signed one.
-    assert type(next_one(KEY)) is int
+    # Numba would make a float of what is unsigned on one way and signed on another.
+    assert type(drawn_or(KEY, -1)) is int
+    assert (drawn_or(KEY, -1), drawn_or(KEY, 3)) == (9, 3)
 
 
 @pytest.mark.parametrize("by_slot", [False, True], ids=["over nodes", "over slots"])

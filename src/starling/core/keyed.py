@@ -50,7 +50,7 @@ def draw_unit(key: np.uint64, node: int, slot: int) -> float:
 @compiled
 def draw_below(key: np.uint64, node: int, slot: int, bound: int) -> int:
     """A whole number in [0, bound), bound < 2**32; biased by less than bound / 2**32."""
-    # int64, since in Numba an unsigned number plus a signed one is a float
+    # int64, since Numba makes a float of a variable that is now signed, now unsigned
     return int(np.int64(((draw(key, node, slot) >> _U32) * np.uint64(bound)) >> _U32))
 
 
