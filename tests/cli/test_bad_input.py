@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -210,24 +213,32 @@ def test_verify_finds_one_flipped_bit(graph: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_interruption_leaves_nothing(how: signal.Signals, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        starling_command("import", "-", "-o", tmp_path / "graph"),
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    process.stdin.write("0 1\n" * 1000)
-    process.stdin.flush()
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert list(tmp_path.iterdir()), "the import never began"
-    process.send_signal(how)
-    _, err = process.communicate(timeout=60)
+    with subprocess.Popen(
+        starling_command("import", "-", "-o", tmp_path / "graph"), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        feeder = threading.Thread(target=feed_without_end, args=(process.stdin,))
+        feeder.start()
+        deadline = time.monotonic() + 100
+        while not list(tmp_path.iterdir()) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        began = list(tmp_path.iterdir())
+        process.send_signal(how)
+        assert process.stderr is not None
+        err = process.stderr.read().decode()
+        process.wait(60)
+        feeder.join()
+    assert began, "the import never began"
     assert process.returncode == 130
     assert "Interrupted" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def feed_without_end(pipe: IO[bytes]) -> None:
+    """Write edges until nobody reads them any more."""
+    lines = b"".join(b"%d %d\n" % (i, i + 1) for i in range(10_000))
+    with contextlib.suppress(BrokenPipeError), pipe:
+        while True:
+            pipe.write(lines)
 
 
 def test_a_full_disk_is_status_1_and_leaves_nothing(tmp_path: Path) -> None:
