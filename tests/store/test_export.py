@@ -180,6 +180,22 @@ def test_npz_has_the_keys_of_the_layout(tmp_path: Path) -> None:
         assert json.loads(str(stored["meta"]))["licence"] == "CC0"
 
 
+def test_tables_of_other_names_are_copied(tmp_path: Path) -> None:
+    sparse = CsrRows(np.array([0, 1]), np.array([2]), np.array([7.0], np.float32), 3)
+    tables = (
+        ArrayTable("all", {"type": pa.array(["p", "q"]), "a/b": np.array([5, 6])}),
+        ArrayTable("p", {"x": sparse}, of_type="p"),
+        ArrayTable("q", {"x": np.array([[1.5]], np.float32)}, of_type="q"),
+    )
+    graph = create_graph(RawGraph(ArrayEdges(np.array([[0, 1]])), tables, 2), tmp_path / "graph")
+    files = {file.name: file for file in export_graph(graph, tmp_path / "out", "parquet")}
+    assert len(files) == 5  # edges, nodes, and three tables
+    assert np.load(files["x@q.npy"]).tolist() == [[1.5]]
+    assert sp.load_npz(files["x@p.npz"]).toarray().tolist() == [[0, 0, 7]]
+    (other,) = set(files) - {"edges.parquet", "nodes.parquet", "x@q.npy", "x@p.npz"}
+    assert np.load(files[other]).tolist() == [5, 6]
+
+
 def test_blocks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     pairs, x = rng.integers(0, 50, (700, 2)), rng.random((50, 3), np.float32)

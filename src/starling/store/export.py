@@ -36,8 +36,8 @@ def export_graph(
 
     `csv` and `parquet` give ``edges`` and ``nodes`` (in node order, so that importing both restores every position), and beside
     them sparse features as ``features.npz`` and, of CSV, several labels a node as ``labels.csv``. `npz` gives ``graph.npz``.
-    Tables to which no format gives a meaning are copied as ``NAME.npy``. Read back, everything is as it was, but that text and
-    Parquet number types and classes anew, in the order of their names.
+    Tables to which no format gives a meaning are copied as they are, to ``NAME.npy`` or ``NAME.npz``. Read back, everything is
+    as it was, but that CSV and Parquet number types and classes anew, in the order of their names.
     """
     output = Path(output)
     with staged(output, force=force) as staging:
@@ -68,7 +68,8 @@ def _copy_others(graph: Graph, directory: Path, known: tuple[str, ...]) -> None:
     for name, table in graph.manifest.node_tables.items():
         if name in known:
             continue
+        file = table.files[0]
         if table.layout == "csr":
-            write_sparse(graph, table, directory / f"{name}.npz")
+            write_sparse(graph, table, directory / f"{file.removesuffix('.indptr.npy')}.npz")
         else:
-            shutil.copyfile(graph.path / table.files[0], directory / f"{name}.npy")
+            shutil.copyfile(graph.path / file, directory / file)

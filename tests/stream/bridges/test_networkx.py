@@ -67,10 +67,11 @@ def test_node_attributes() -> None:
     assert raw.origin["left_out"] == "ragged, rare"
 
 
-def test_missing_class_numbers_are_no_label() -> None:
+@pytest.mark.parametrize(("y", "none"), [(4, "-1"), (0.5, "nan")])
+def test_missing_labels(y: float, none: str) -> None:
     graph = nx.Graph([(0, 1)])
-    graph.nodes[1]["y"] = 4
-    assert all_rows(raw_from_networkx(graph).tables[0]).columns["y"].tolist() == [-1, 4]
+    graph.nodes[1]["y"] = y
+    assert [str(value) for value in all_rows(raw_from_networkx(graph).tables[0]).columns["y"].tolist()] == [none, str(y)]
 
 
 def test_other_things_are_refused() -> None:

@@ -77,8 +77,9 @@ def _values(values: list[Any], role: str) -> NDArray[Any] | pa.Array | None:
         return None
     if role in ("y", "type") and all(value is None or isinstance(value, str) for value in values):
         return pa.array(values, pa.string())
+    none = float("nan") if any(isinstance(value, float) for value in values) else -1
     try:
-        array = np.array([-1 if value is None else value for value in values])
+        array = np.array([none if value is None else value for value in values])
     except ValueError:  # rows of different lengths
         return None
     return dense_column(role, array) if array.dtype.kind in "biuf" else None

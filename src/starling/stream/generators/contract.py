@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from functools import partial
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,10 +84,6 @@ class DrawnEdges(EdgeReader):
         """The edges, in the order of their numbers."""
         for first in range(0, self._draws, BLOCK_EDGES):
             count = min(BLOCK_EDGES, self._draws - first)
-            source, destination = np.empty(count, np.int64), np.empty(count, np.int64)
-
-            def draw_range(start: int, stop: int, first: int = first, ends: Any = (source, destination)) -> None:
-                self._fill(first, ends[0], ends[1], start, stop)
-
-            parallel_for(count, draw_range)
+            source, destination = np.empty((2, count), np.int64)
+            parallel_for(count, partial(self._fill, first, source, destination))
             yield RawEdges(source, destination)
