@@ -68,8 +68,8 @@ def clean_edges(
         progress.task("checking edges", 2 * edges.count) as task,
     ):
         surveyed = _send_out(edges, records, nodes, rules, task.advance)
-        if surveyed.balanced and "type" not in came.tables:
-            rules = replace(rules, add_reverses=False)  # none is missing
+        if surveyed.balanced:  # symmetric already, types aside: reverses may have types of their own
+            rules = replace(rules, add_reverses=False)
         if not surveyed.loops:
             rules = replace(rules, drop_loops=False)
         matched = _match(records.finish(), verdicts, rules, edges.chunk, task.advance)

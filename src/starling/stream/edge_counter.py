@@ -14,8 +14,9 @@ from starling.kernels.edge_records import count_edges, find_edges, judge_edges
 class Rules:
     """What to do to the edges. Self-loops are dropped before repeats are; a self-loop is its own reverse.
 
-    Of equal edges the first is kept. A reverse is added directly behind an edge that has none of its own: the k-th copy of
-    an edge, where the input has fewer than k copies of its reverse.
+    Of edges with equal source, destination and type the first is kept. A reverse of the same type is added directly behind
+    an edge that has none of its own: the k-th copy of an edge, where the input has fewer than k copies of its reverse. None
+    is added where all edges together are symmetric already, types aside: there the reverse of a type is another type.
     """
 
     drop_loops: bool = False
