@@ -150,7 +150,7 @@ def sparse(rows: list[dict[int, float]], width: int) -> CsrRows:
 
 @pytest.mark.parametrize("order", [None, [2, 0, 1]])
 def test_sparse_rows(tmp_path: Path, order: list[int] | None) -> None:
-    rows = [{0: 1.0, 3: 2.0}, {}, {1: 4.0}]
+    rows = [{3: 2.0, 0: 1.0}, {}, {1: 4.0}]
     came = settled(
         SparseColumn(tmp_path / "x.npy", "features"), tmp_path, sparse(rows[:1], 5), sparse(rows[1:], 5), order=order
     )
@@ -164,8 +164,12 @@ def test_sparse_rows(tmp_path: Path, order: list[int] | None) -> None:
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        ([sparse([{}, {5: 1.0}], 5)], "Expected column numbers in [0, 5), got 5 at node 1"),
+        ([sparse([{}, {5: 1.0}], 5)], "Expected column numbers in [0, 5), got 1.0 in column 5 at node 1"),
         ([sparse([{}, {}, {2: np.nan}], 5)], "Expected finite features, got nan in column 2 at node 2"),
+        (
+            [CsrRows(np.array([0, 1, 4]), np.array([1, 4, 0, 4]), np.arange(4.0), 5)],
+            "Expected each column once in a row (SciPy's sum_duplicates makes it so), got 3.0 in column 4 at node 1",
+        ),
         ([sparse([{}], 5), sparse([{}], 6)], "of 5 columns, got 6"),
         ([sparse([{}], 5), np.ones((1, 5))], "got dense rows"),
     ],

@@ -79,6 +79,9 @@ def _are_positions(came: Spooled, edges: IntegerSpool, rule: IdRule, room: Room)
         return _is_range(came.defining.ids, room)
     if came.nodes is not None or any(table.of_all and table.ids is None for table in came.tables):
         return True
+    listed = [table.ids for table in came.tables if table.of_all and isinstance(table.ids, IntegerSpool)]
+    if any(ids.low != 0 or ids.high + 1 != ids.rows for ids in listed):
+        return False  # a table of all nodes that does not count them through
     return edges.low < 0 or edges.high < _ROOMY * came.edges.count + _SPARE
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.core.manifest import Table
@@ -37,16 +38,20 @@ class SparseColumn(Column):
         with np.errstate(over="ignore"):
             numbers = np.ascontiguousarray(values.values, np.float32)
         inside = (values.columns >= 0) & (values.columns < values.width)
-        for good, text in ((inside, f"column numbers in [0, {values.width})"), (np.isfinite(numbers), f"finite {self._noun}")):
-            if not good.all():
-                entry = int(np.argmin(good))
-                row = int(np.searchsorted(values.offsets, entry, side="right")) - 1
-                came = values.columns[entry] if good is inside else values.values[entry]
-                where = "" if good is inside else f" in column {values.columns[entry]}"
-                raise InputError(f"Expected {text}, got {came}{where} at {name(row)}. Fill in or remove such values first.")
+        self._check(inside, values, name, f"column numbers in [0, {values.width})")
+        self._check(np.isfinite(numbers), values, name, f"finite {self._noun}")
+        self._check(_is_first(values), values, name, "each column once in a row (SciPy's sum_duplicates makes it so)")
         for writer, block in zip(self._writers, (np.diff(values.offsets), values.columns, numbers), strict=True):
             writer.append(block)
         self.rows += len(values)
+
+    def _check(self, good: NDArray[np.bool_], values: CsrRows, name: RowName, expected: str) -> None:
+        """Refuse the first entry that is not good."""
+        if not good.all():
+            entry = int(np.argmin(good))
+            row = int(np.searchsorted(values.offsets, entry, side="right")) - 1
+            came = f"{values.values[entry]} in column {values.columns[entry]}"
+            raise InputError(f"Expected {expected}, got {came} at {name(row)}. Put such values right first.")
 
     def close(self) -> None:
         """Close the files."""
@@ -79,3 +84,13 @@ class SparseColumn(Column):
             files=(indptr.name, indices.name, data.name),
             of_type=place.of_type,
         )
+
+
+def _is_first(values: CsrRows) -> NDArray[np.bool_]:
+    """Whether each entry is the first of its row and column."""
+    place = np.repeat(np.arange(len(values)), np.diff(values.offsets)) * np.int64(values.width) + values.columns
+    first = np.ones(len(place), np.bool_)
+    if (np.diff(place) <= 0).any():  # columns are not ascending in every row
+        order = np.argsort(place, kind="stable")
+        first[order[1:]] = np.diff(place[order]) > 0
+    return first
