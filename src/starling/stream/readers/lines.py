@@ -1,0 +1,217 @@
+"""Text as blocks of clean lines: comments and blank lines gone, stray blanks trimmed, each line's number in the file kept.
+
+One compiled pass does it all, so that the parser behind it sees plain rows whatever the file looked like:
+
+* a line that begins with ``#``, ``%`` or ``//``, or has nothing in it, is dropped;
+* blanks at the ends of a line and around a delimiter are dropped, outside quotes;
+* in space-separated text a run of blanks becomes one;
+* ``\\r\\n`` and a lone ``\\r`` become ``\\n``, and the last line gets one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from starling.core.compile import compiled
+from starling.core.errors import InputError
+from starling.core.memory import format_bytes
+from starling.stream.readers.files import sound
+
+_NEWLINE, _RETURN, _SPACE, _TAB = 10, 13, 32, 9
+_QUOTE, _HASH, _PERCENT, _SLASH = 34, 35, 37, 47
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How fields are told apart. A space as delimiter means runs of blanks; only comma-like dialects have quotes."""
+
+    delimiter: str
+
+    @property
+    def folds(self) -> bool:
+        """Whether runs of blanks count as one delimiter."""
+        return self.delimiter == " "
+
+    @property
+    def quotes(self) -> bool:
+        """Whether a field may stand in double quotes. Not in tab- or space-separated text, where a quote is a letter."""
+        return self.delimiter not in " \t"
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    """Some clean lines. `dropped` holds the places, among all lines of the block, of those left out.
+
+    The text is in pyarrow's own memory: its threads may let go of it a moment after parsing, and Python's memory they
+    could only free with the interpreter's lock, which is fatal while the interpreter shuts down.
+    """
+
+    text: pa.Buffer
+    count: int
+    longest: int
+    first_line: int
+    dropped: NDArray[np.int64]
+
+    def line(self, kept: int) -> int:
+        """Number in the file, from 1, of the block's clean line `kept`."""
+        before = np.searchsorted(self.dropped - np.arange(len(self.dropped)), kept, side="right")
+        return self.first_line + kept + int(before)
+
+    def without_first(self) -> LineBlock:
+        """The block without its first clean line (a header)."""
+        place = self.line(0) - self.first_line
+        dropped = np.insert(self.dropped, np.searchsorted(self.dropped, place), place)
+        return LineBlock(self.text.slice(self._first_end()), self.count - 1, self.longest, self.first_line, dropped)
+
+    def only_first(self) -> LineBlock:
+        """The block's first clean line alone."""
+        return LineBlock(self.text.slice(0, self._first_end()), min(self.count, 1), self.longest, self.first_line, self.dropped)
+
+    def start(self, count: int) -> bytes:
+        """The first bytes, at most `count`."""
+        return bytes(memoryview(self.text)[:count])
+
+    def _first_end(self) -> int:
+        return self.start(self.longest).index(b"\n") + 1 if self.count else 0
+
+
+def line_blocks(file: IO[bytes], name: str, dialect: Dialect, size: int) -> Iterator[LineBlock]:
+    """The clean lines of a file, from blocks of at most `size` bytes cut at line ends."""
+    first_line = 1
+    for raw in raw_blocks(file, name, size):
+        block, lines = _clean_block(raw, dialect, first_line)
+        first_line += lines
+        yield block
+
+
+def raw_blocks(file: IO[bytes], name: str, size: int) -> Iterator[NDArray[np.uint8]]:
+    """Whole lines, about `size` bytes at a time. A block is valid until the next is asked for."""
+    buffer, filled, at_start = bytearray(size), 0, True
+    while True:
+        with sound(name):
+            count = file.readinto(memoryview(buffer)[filled:])  # type: ignore[attr-defined]
+        filled += count
+        if at_start and buffer.startswith(_BOM) and (not count or filled == size):
+            buffer[: len(_BOM)] = b" " * len(_BOM)
+        if not count:
+            break
+        if filled == size:
+            end = buffer.rfind(b"\n") + 1
+            if not end:
+                raise InputError(f"{name} has a line longer than {format_bytes(size)}. Is it a text file of rows?")
+            yield np.frombuffer(buffer, np.uint8, end)
+            buffer[: size - end] = buffer[end:]
+            filled, at_start = size - end, False
+    if filled:
+        yield np.frombuffer(buffer, np.uint8, filled)
+
+
+def _clean_block(raw: NDArray[np.uint8], dialect: Dialect, first_line: int) -> tuple[LineBlock, int]:
+    text = pa.allocate_buffer(len(raw) + 1)
+    out = np.frombuffer(text, np.uint8)
+    dropped = np.empty(1024, np.int64)
+    while True:
+        size, kept, gone, longest = clean_lines(raw, out, ord(dialect.delimiter), dialect.folds, dialect.quotes, dropped)
+        if gone <= len(dropped):
+            break
+        dropped = np.empty(gone, np.int64)  # more comments than there was room for their places: once more
+    return LineBlock(text.slice(0, size), kept, longest, first_line, dropped[:gone].copy()), kept + gone
+
+
+@compiled
+def clean_lines(
+    raw: NDArray[np.uint8], text: NDArray[np.uint8], delimiter: int, folds: bool, quotes: bool, dropped: NDArray[np.int64]
+) -> tuple[int, int, int, int]:
+    """Write the clean form of `raw` into `text`; gives bytes written, lines kept, lines dropped, and the longest kept."""
+    size, kept, gone, longest = 0, 0, 0, 0
+    i, n = 0, len(raw)
+    while i < n:
+        while i < n and _is_blank(raw[i], delimiter, folds):
+            i += 1
+        if i == n or _is_end(raw[i]) or _is_comment(raw, i):
+            while i < n and not _is_end(raw[i]):
+                i += 1
+            if gone < len(dropped):
+                dropped[gone] = kept + gone
+            gone += 1
+        else:
+            begin = size
+            i, size = _clean_line(raw, i, text, size, delimiter, folds, quotes)
+            text[size] = _NEWLINE
+            size += 1
+            kept += 1
+            longest = max(longest, size - begin)
+        if i + 1 < n and raw[i] == _RETURN and raw[i + 1] == _NEWLINE:
+            i += 1
+        i += 1
+    return size, kept, gone, longest
+
+
+@compiled
+def _clean_line(raw: Any, i: int, text: Any, size: int, delimiter: int, folds: bool, quotes: bool) -> tuple[int, int]:
+    """Copy one line, from its first character that is no blank; gives where it ends and the bytes written so far."""
+    n = len(raw)
+    field_begins = True
+    while i < n and not _is_end(raw[i]):
+        letter = raw[i]
+        if letter == _QUOTE and quotes and field_begins:
+            close = _closing_quote(raw, i)
+            for k in range(i, close):
+                text[size] = raw[k]
+                size += 1
+            i, field_begins = close, False
+        elif _is_blank(letter, delimiter, folds):
+            begin = i
+            while i < n and _is_blank(raw[i], delimiter, folds):
+                i += 1
+            if i < n and not _is_end(raw[i]):
+                if folds:
+                    text[size] = delimiter
+                    size += 1
+                elif raw[i] != delimiter and not field_begins:
+                    for k in range(begin, i):
+                        text[size] = raw[k]
+                        size += 1
+        else:
+            text[size] = letter
+            size += 1
+            i += 1
+            field_begins = letter == delimiter
+    return i, size
+
+
+@compiled
+def _closing_quote(raw: Any, i: int) -> int:
+    """The place after the quoted field that begins at i; a doubled quote inside is a letter. It ends with the line at most."""
+    n = len(raw)
+    i += 1
+    while i < n and not _is_end(raw[i]):
+        if raw[i] == _QUOTE:
+            if i + 1 == n or raw[i + 1] != _QUOTE:
+                return i + 1
+            i += 1
+        i += 1
+    return i
+
+
+@compiled
+def _is_blank(letter: int, delimiter: int, folds: bool) -> bool:
+    return letter in (_SPACE, _TAB) and (folds or letter != delimiter)
+
+
+@compiled
+def _is_end(letter: int) -> bool:
+    return letter in (_NEWLINE, _RETURN)
+
+
+@compiled
+def _is_comment(raw: Any, i: int) -> bool:
+    letter = raw[i]
+    return letter in (_HASH, _PERCENT) or (letter == _SLASH and i + 1 < len(raw) and raw[i + 1] == _SLASH)
