@@ -14,6 +14,7 @@ from starling.core.errors import InputError, nearest
 from starling.partition.communities import Leiden, Louvain
 from starling.partition.contract import Partitioner
 from starling.partition.dbh import Dbh
+from starling.partition.flock import Flock
 from starling.partition.greedy import Greedy
 from starling.partition.grid import Grid
 from starling.partition.hashed import Hash
@@ -34,6 +35,7 @@ _CLASSES: tuple[type[Partitioner], ...] = (
     Hdrf,
     TwoPhase,
     Spring,
+    Flock,
     Metis,
     KaMinPar,
     MtKaHyPar,

@@ -26,7 +26,9 @@ def fill_lists(pairs: NDArray[np.int32], both: bool, end: NDArray[np.int64], nei
 
 
 @compiled
-def sort_lists(start: NDArray[np.int64], end: NDArray[np.int64], neighbour: NDArray[np.int32], first: int, last: int) -> None:
+def sort_lists(
+    start: NDArray[np.integer], end: NDArray[np.integer], neighbour: NDArray[np.int32], first: int, last: int
+) -> None:
     """Sort the lists of nodes first … last − 1 and drop their duplicates; moves their ends."""
     for v in range(first, last):
         if end[v] == start[v]:
@@ -41,7 +43,7 @@ def sort_lists(start: NDArray[np.int64], end: NDArray[np.int64], neighbour: NDAr
 
 
 @compiled
-def close_gaps(start: NDArray[np.int64], end: NDArray[np.int64], neighbour: NDArray[np.int32]) -> int:
+def close_gaps(start: NDArray[np.integer], end: NDArray[np.integer], neighbour: NDArray[np.int32]) -> int:
     """Move the lists together and set `start` anew; returns the number of entries."""
     at = 0
     for v in range(len(end)):

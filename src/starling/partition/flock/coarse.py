@@ -1,0 +1,157 @@
+"""Phase 2, the flock graph: small enough for METIS, which gives the parts to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.errors import StarlingError
+from starling.kernels.partition.contract import coarse_replicas, contract_rows, merge_rows, transpose_rows
+from starling.kernels.partition.packing import pack_in_order
+from starling.partition.flock.flocks import ONES, find_flocks
+from starling.partition.flock.windows import Window
+
+METIS_BYTES = 100
+"""Peak of METIS for one entry of the flock graph, measured."""
+
+ALL = 1 << 30
+_LEAST_TIES = 16
+_FLOCKS_A_PART = 20
+_BARELY_SMALLER = 0.95
+
+
+@dataclass(frozen=True)
+class FlockGraph:
+    """Symmetric: flock c is tied to ``column[start[c] : start[c + 1]]`` with strengths `value`, and weighs `mass`."""
+
+    start: NDArray[np.int64]
+    column: NDArray[np.int32]
+    value: NDArray[np.int32]
+    mass: NDArray[np.integer]
+
+    @property
+    def flocks(self) -> int:
+        """How many there are."""
+        return len(self.mass)
+
+    @property
+    def entries(self) -> int:
+        """Ties, each counted in both directions."""
+        return len(self.column)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A part for each flock, and how many copies of nodes it makes as seen from the flock graph."""
+
+    part: NDArray[np.int32]
+    replicas: int
+
+
+def flock_graph(
+    windows: Iterable[Window],
+    label: NDArray[np.int32],
+    first: NDArray[np.int64],
+    mass: NDArray[np.integer],
+    keep: int = ALL,
+    weight: NDArray[np.int32] = ONES,
+    member: NDArray[np.int32] = ONES,
+) -> FlockGraph:
+    """Contract each flock to a node; a tie stays when it is among the `keep` heaviest of either end. One look a window."""
+    rows = []
+    for window in windows:
+        c0, c1 = (int(np.searchsorted(first, place)) for place in (window.low, window.low + window.rows))
+        if len(member):
+            c0, c1 = 0, len(first) - 1
+        graph = (window.low, window.start, window.neighbour, weight)
+        rows.append(contract_rows(*graph, label, member, first, c0, c1, keep))
+    start = np.zeros(len(first), np.int64)
+    np.cumsum(np.concatenate([lengths for lengths, _, _ in rows]), out=start[1:])
+    column, value = (np.concatenate([row[k] for row in rows]) for k in (1, 2))
+    del rows
+    return FlockGraph(start, column, value, mass) if keep == ALL else _symmetric(FlockGraph(start, column, value, mass))
+
+
+def _symmetric(graph: FlockGraph) -> FlockGraph:
+    matrix = (graph.start, graph.column, graph.value)
+    reverse = (np.empty_like(graph.start), np.empty_like(graph.column), np.empty_like(graph.value))
+    transpose_rows(*matrix, *reverse)
+    most = 2 * graph.entries
+    merged = (np.empty_like(graph.start), np.empty(most, np.int32), np.empty(most, np.int32))
+    entries = merge_rows(*matrix, *reverse, *merged)
+    return FlockGraph(merged[0], merged[1][:entries].copy(), merged[2][:entries].copy(), graph.mass)
+
+
+def start_parts(graph: FlockGraph, parts: int, *, tries: int, imbalance: float, entries: int, seed: int) -> list[Start]:
+    """Starts by METIS with several seeds, fewest replicas first; the graph is coarsened until it has at most `entries`."""
+    small, into = _coarsen(graph, parts, entries, seed)
+    starts = []
+    for attempt in range(tries):
+        found = _metis(small, parts, imbalance, (seed * tries + attempt) % (1 << 31))
+        if found is None:
+            continue
+        part = found[into]
+        replicas = coarse_replicas(graph.start, graph.column, graph.mass, part, parts)
+        starts.append(Start(part, int(replicas)))
+    if not starts:
+        raise StarlingError(
+            f"METIS found no {parts:,} parts of a flock graph of {small.flocks:,} flocks and {small.entries:,} ties, "
+            f"with none of {tries} seeds. Try --set tries={tries + 5}, another --seed, or --method restream."
+        )
+    return sorted(starts, key=lambda start: start.replicas)
+
+
+def _coarsen(graph: FlockGraph, parts: int, entries: int, seed: int) -> tuple[FlockGraph, NDArray[np.int32]]:
+    """Flocks of flocks until METIS may have the graph, and what each flock became."""
+    into = np.arange(graph.flocks, dtype=np.int32)
+    while graph.entries > entries:
+        window = [Window(0, graph.start, graph.column)]
+        if 2 * _LEAST_TIES * graph.flocks <= entries:  # few enough rows: cut them rather than merge on
+            alone = np.arange(graph.flocks + 1)
+            keep = entries // (2 * graph.flocks)
+            return flock_graph(window, into_itself(graph), alone, graph.mass, keep, graph.value), into
+        total = int(graph.mass.sum())
+        wanted = min(4 * -(-total // graph.flocks), total // (_FLOCKS_A_PART * parts))
+        found = find_flocks(window, graph.flocks, max(int(graph.mass.max()), wanted), seed, graph.value, graph.mass)
+        if found.count > _BARELY_SMALLER * graph.flocks:
+            alone = np.arange(graph.flocks + 1)
+            keep = max(1, entries // (2 * graph.flocks))
+            return flock_graph(window, into_itself(graph), alone, graph.mass, keep, graph.value), into
+        place, first = found.order()
+        member = np.empty_like(place)
+        member[place] = np.arange(len(place), dtype=np.int32)
+        mass = np.add.reduceat(graph.mass[member], first[:-1])
+        graph = flock_graph(window, found.label, first, mass, ALL, graph.value, member)
+        into = found.label[into]
+    return graph, into
+
+
+def into_itself(graph: FlockGraph) -> NDArray[np.int32]:
+    """Each flock's own number."""
+    return np.arange(graph.flocks, dtype=np.int32)
+
+
+def _metis(graph: FlockGraph, parts: int, imbalance: float, seed: int) -> NDArray[np.int32] | None:
+    """A part for each flock, or None where METIS gives up."""
+    import pymetis
+
+    if graph.entries == 0:
+        part = np.empty(graph.flocks, np.int32)
+        pack_in_order(np.argsort(-graph.mass, kind="stable"), graph.mass, parts, part)
+        return part
+    width = pymetis.zero_copy_dtype()
+    try:
+        found = pymetis.part_graph(
+            parts,
+            adjacency=pymetis.CSRAdjacency(graph.start.astype(width), graph.column.astype(width)),
+            vweights=np.maximum(graph.mass, 1).astype(width),
+            eweights=graph.value.astype(width),
+            recursive=False,
+            options=pymetis.Options(seed=seed, ufactor=max(1, round(1000 * imbalance))),
+        )
+    except (RuntimeError, MemoryError):
+        return None
+    return np.asarray(found.vertex_part, np.int32)

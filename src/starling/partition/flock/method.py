@@ -1,0 +1,154 @@
+"""`flock`, Starling's own method and the default: flocks, METIS on the flock graph, annealing of the copies."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from starling.core.assignment import Assignment
+from starling.partition.contract import Partitioner, PartitionTask
+from starling.partition.flock.anneal import Annealing, anneal
+from starling.partition.flock.coarse import Start, flock_graph, start_parts
+from starling.partition.flock.counts import slots_that_fit
+from starling.partition.flock.flocks import ONES, find_flocks
+from starling.partition.flock.plan import Effort, plan_effort
+from starling.partition.flock.repair import fill_empty_parts
+from starling.partition.flock.windows import Windows
+from starling.partition.in_memory import spread_evenly
+from starling.partition.passes import count_connections, pass_bytes
+
+Whole = TypeVar("Whole", bound=np.integer)
+
+BYTES_A_NODE = 26
+"""Clustering holds degree, label, size, strength and waiting; annealing place, degree, flock, part and counts."""
+
+
+class Flock(Partitioner):
+    """The fewest copies of nodes, in the memory it is given.
+
+    All phases look at the graph through *windows*: the neighbour lists of a range of nodes, gathered in one pass of the
+    stream. A graph that fits the budget is one window, kept from then on.
+
+    1. *Flocks*: label propagation with a limit on size makes many tight groups of up to 8 nodes (more where memory is short).
+    2. *Flock graph*: each group becomes a node, tied to others by the edges between them, only the heaviest where memory is
+       short; METIS cuts it with several seeds, and the cut with the fewest copies wins.
+    3. *Annealing*: node by node, exact gains in copies (replication), hot at first and greedy at the end, under a hard cap on
+       the load of a part.
+
+    A part holds at most (1 + imbalance) × mean load, or the next whole number; the load is the number of nodes, or the
+    task's `node_load` in its place. A directed graph is cut as if it were undirected. The same seed and memory give the same
+    parts on any number of threads.
+    """
+
+    name = "flock"
+    uses_load = True
+    summary = "Starling's own: small flocks, METIS on the flock graph, annealing of the copies; streams"
+    source = "DESIGN §4"
+
+    class Settings(Partitioner.Settings):
+        """Settings of flock; 0 lets it choose from the size of the graph and the memory."""
+
+        imbalance: float = Field(0.03, ge=0, description="how much more than the mean a part may hold, as a share of it")
+        sweeps: int = Field(0, ge=0, description="annealing sweeps, 0 to choose: 60 on small graphs, fewer on large ones")
+        tries: int = Field(5, ge=1, description="seeds of METIS on the flock graph, of which the best start is annealed")
+        starts: int = Field(0, ge=0, description="starts to anneal, of which the best result is taken, 0 to choose: 3 or 1")
+        flock: int = Field(0, ge=0, description="the most nodes of a flock, 0 to choose: 8, or 64 where memory is short")
+        keep: int = Field(0, ge=0, description="heaviest ties kept of each flock, 0 to choose: all that fit the memory")
+        visits: int = Field(0, ge=0, description="looks at each window while annealing, where there are several, 0 to choose")
+
+    settings: Settings
+
+    def memory_needed(self, task: PartitionTask) -> int:
+        """The state of the phase that holds most; windows take what is left."""
+        return (BYTES_A_NODE + min(task.parts, 16)) * task.edges.nodes + pass_bytes(task.edges)
+
+    def _assign(self, task: PartitionTask) -> Assignment:
+        nodes, parts = task.edges.nodes, task.parts
+        if parts == 1 or nodes <= parts:
+            return Assignment("edge-cut", parts, np.arange(nodes, dtype=np.int32) % parts)
+        degree = count_connections(task.edges, task.progress)
+        if not degree.any():
+            return Assignment("edge-cut", parts, spread_evenly(nodes, parts, task.node_load), passes=1)
+        effort = plan_effort(task, int(degree.sum(dtype=np.int64)), **self.settings.model_dump(exclude={"imbalance", "tries"}))
+        windows = Windows(task, degree, None, effort.window_entries, what="gathering neighbours")
+        flocks = find_flocks(windows, nodes, effort.flock, task.seed)
+        windows.close()
+        place, first = flocks.order()
+        return self._cut(task, effort, degree, place, first, windows.passes + 1)
+
+    def _cut(
+        self,
+        task: PartitionTask,
+        effort: Effort,
+        degree: NDArray[np.int32],
+        place: NDArray[np.int32],
+        first: NDArray[np.int64],
+        passes: int,
+    ) -> Assignment:
+        """Phases 2 and 3, nodes standing in flock order."""
+        degree = _in_place(degree, place)
+        weight = ONES if task.node_load is None else _in_place(task.node_load, place)
+        label = np.repeat(np.arange(len(first) - 1, dtype=np.int32), np.diff(first))
+        windows = Windows(task, degree, place, effort.window_entries, label, what="gathering flocks")
+        starts = self._starts(task, effort, windows, label, first, weight)
+        best: tuple[int, NDArray[np.uint16]] | None = None
+        for number, start in enumerate(starts):
+            part = start.part.astype(np.uint16)[label]
+            load = _loads(part, weight, task.parts)
+            fill_empty_parts(part, weight, load)
+            copies = anneal(
+                windows,
+                degree,
+                part,
+                weight,
+                load,
+                slots_that_fit(degree, task.parts, effort.count_bytes),
+                Annealing(effort.sweeps, effort.visits, self._cap(load, weight), task.seed + number, task.threads),
+            )
+            if best is None or copies < best[0]:
+                best = (copies, part)
+        windows.close()
+        assert best is not None
+        notes = {"flocks": len(first) - 1, "windows": windows.count, "sweeps": effort.sweeps}
+        owner = best[1][place].astype(np.int32)
+        return Assignment("edge-cut", task.parts, owner, None, label[place], passes + windows.passes, {**notes})
+
+    def _starts(
+        self,
+        task: PartitionTask,
+        effort: Effort,
+        windows: Windows,
+        label: NDArray[np.int32],
+        first: NDArray[np.int64],
+        weight: NDArray[np.integer],
+    ) -> list[Start]:
+        sizes = np.diff(first)
+        mass = sizes if not len(weight) else np.add.reduceat(weight.astype(np.int64), first[:-1])
+        graph = flock_graph(windows, label, first, mass, effort.keep_of(len(sizes)))
+        found = start_parts(
+            graph,
+            task.parts,
+            tries=self.settings.tries,
+            imbalance=self.settings.imbalance,
+            entries=effort.metis_entries,
+            seed=task.seed,
+        )
+        return found[: effort.starts]
+
+    def _cap(self, load: NDArray[np.int64], weight: NDArray[np.integer]) -> int:
+        """The most a part may hold; never less than whole nodes can reach."""
+        total, heaviest = int(load.sum()), int(weight.max(initial=1))
+        return max(int((1 + self.settings.imbalance) * total / len(load)), -(-total // len(load)), heaviest)
+
+
+def _in_place(values: NDArray[Whole], place: NDArray[np.int32]) -> NDArray[Whole]:
+    arranged = np.empty_like(values)
+    arranged[place] = values
+    return arranged
+
+
+def _loads(part: NDArray[np.uint16], weight: NDArray[np.integer], parts: int) -> NDArray[np.int64]:
+    return np.bincount(part, weight if len(weight) else None, minlength=parts).astype(np.int64)
