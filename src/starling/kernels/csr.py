@@ -16,6 +16,8 @@ from starling.kernels.degrees import COLUMN, Side, check_nodes
 from starling.kernels.parallel import parallel_for, worthwhile_threads
 from starling.kernels.split import bucket_bits, split_pairs
 
+_ONE = np.uint64(1)
+
 
 @dataclass(frozen=True)
 class Csr:
@@ -94,19 +96,19 @@ def sort_records(
 
     Rows are first … first + len(ends) − 1; `ends` gets the end of each in the whole CSR, with `before` entries ahead.
     """
-    at = np.zeros(len(ends), np.int64)
+    at = np.zeros(len(ends), np.uint64)  # unsigned: Numba would ask of every other index whether it counts from the end
     for i in range(len(records)):
-        at[records[i, 0] - first] += 1
-    total = 0
+        at[np.uint64(records[i, 0] - first)] += _ONE
+    total = np.uint64(0)
     for r in range(len(ends)):
         count = at[r]
         at[r] = total
         total += count
-        ends[r] = before + total
+        ends[r] = before + np.int64(total)
     for i in range(len(records)):
-        r = records[i, 0] - first
-        place = at[r]
-        at[r] = place + 1
+        row = np.uint64(records[i, 0] - first)
+        place = at[row]
+        at[row] = place + _ONE
         values[place] = records[i, 1]
         edge[place] = records[i, 2]
 

@@ -33,19 +33,19 @@ def count_degrees(
     counts = np.zeros(nodes, np.int64) if into is None else into
     if len(counts) != nodes:
         raise ValueError(f"counts of {len(counts)} nodes given for a graph of {nodes}")
-    column = COLUMN[side]
-    threads = worthwhile_threads(len(pairs), threads)
-    check_nodes(pairs[:, column], nodes, threads)
-    counters = max(1, min(threads, len(pairs) // (_EDGES_WORTH_OWN_COUNTS * max(nodes, 1))))
+    ends = pairs[:, COLUMN[side]]
+    threads = worthwhile_threads(len(ends), threads)
+    check_nodes(ends, nodes, threads)
+    counters = max(1, min(threads, len(ends) // (_EDGES_WORTH_OWN_COUNTS * max(nodes, 1))))
     if counters == 1:
-        _count(pairs, column, 0, len(pairs), counts)
+        _count(ends, 0, len(ends), counts)
         return counts
-    chunks = cut_ranges(len(pairs), counters)
+    chunks = cut_ranges(len(ends), counters)
     partial = np.zeros((counters, nodes), np.int64)
 
     def count_chunks(first: int, last: int) -> None:
         for chunk in range(first, last):
-            _count(pairs, column, chunks[chunk], chunks[chunk + 1], partial[chunk])
+            _count(ends, chunks[chunk], chunks[chunk + 1], partial[chunk])
 
     parallel_for(counters, count_chunks, threads)
     parallel_for(nodes, lambda start, stop: _add_up(partial, counts, start, stop), threads)
@@ -71,9 +71,9 @@ def check_nodes(numbers: NDArray[Any], nodes: int, threads: int | None = None, *
 
 
 @compiled
-def _count(pairs: NDArray[Any], column: int, start: int, stop: int, counts: NDArray[np.int64]) -> None:
+def _count(ends: NDArray[Any], start: int, stop: int, counts: NDArray[np.int64]) -> None:
     for i in range(start, stop):
-        counts[pairs[i, column]] += 1
+        counts[np.uint64(ends[i])] += 1  # unsigned: Numba would ask of every other index whether it counts from the end
 
 
 @compiled

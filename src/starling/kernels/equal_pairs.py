@@ -13,6 +13,7 @@ from starling.kernels.parallel import parallel_for, worthwhile_threads
 from starling.kernels.split import SplitPairs, bucket_bits, split_pairs
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)  # unsigned: Numba asks of every other index whether it counts from the end
 
 
 def split_by_hash(pairs: NDArray[Any], *, both_ways: bool, threads: int | None = None) -> SplitPairs:
@@ -33,18 +34,18 @@ def first_equal(records: NDArray[Any], both_ways: bool, first: NDArray[np.int64]
     bits = 1
     while 1 << bits < 2 * len(records):
         bits += 1
-    last = (1 << bits) - 1
+    last = np.uint64((1 << bits) - 1)
     table = np.full(1 << bits, -1, np.int64)
     for i in range(len(records)):
         a, b = np.int64(records[i, 0]), np.int64(records[i, 1])
         if both_ways and a > b:
             a, b = b, a
-        slot = np.int64(hash_pair(a, b)) & last
+        slot = hash_pair(a, b) & last
         while table[slot] >= 0:
             c, d = np.int64(records[table[slot], 0]), np.int64(records[table[slot], 1])
             if (a == c and b == d) or (both_ways and a == d and b == c):
                 break
-            slot = (slot + 1) & last
+            slot = (slot + _ONE) & last
         if table[slot] < 0:
             table[slot] = i
         first[i] = table[slot]

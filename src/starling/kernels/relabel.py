@@ -15,6 +15,7 @@ from starling.core.compile import compiled
 from starling.core.errors import InputError
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)  # unsigned: Numba asks of every other index whether it counts from the end
 
 
 class Relabelled(NamedTuple):
@@ -62,13 +63,13 @@ def _check_length(ids: NDArray[Any]) -> None:
 def _relabel_by_hash(ids: NDArray[Any], bits: int, unique: NDArray[Any], dense: NDArray[np.int32]) -> int:
     """Open addressing in 2^bits slots, at most half of them taken; a slot holds a place in `unique`, −1 when free."""
     slots = np.full(1 << bits, -1, np.int32)
-    last, shift = (1 << bits) - 1, np.uint64(64 - bits)
+    last, shift = np.uint64((1 << bits) - 1), np.uint64(64 - bits)
     count = 0
     for i in range(len(ids)):
         # The high bits of a product with the golden ratio spread runs of neighbouring ids evenly (Knuth 6.4).
-        slot = np.int64((np.uint64(ids[i]) * _GOLDEN) >> shift)
+        slot = (np.uint64(ids[i]) * _GOLDEN) >> shift
         while slots[slot] >= 0 and unique[slots[slot]] != ids[i]:
-            slot = (slot + 1) & last
+            slot = (slot + _ONE) & last
         if slots[slot] < 0:
             slots[slot] = count
             unique[count] = ids[i]
@@ -87,10 +88,11 @@ def _relabel_by_map(
         if ids[i] < 0 or ids[i] >= len(places):
             outside = i
             break
-        place = places[ids[i]]
+        node = np.uint64(ids[i])
+        place = places[node]
         if place < 0:
-            place = count
-            places[ids[i]] = place
+            place = np.int32(count)
+            places[node] = place
             unique[count] = ids[i]
             count += 1
         dense[i] = place

@@ -18,6 +18,7 @@ from starling.kernels.parallel import cut_ranges, parallel_for, worthwhile_threa
 
 MOST_BUCKET_BITS = 9  # with more than 512 streams of writes at once, they push one another out of the cache
 _PAIRS_IN_CACHE = 1 << 14
+_ONE = np.uint64(1)  # unsigned: Numba asks of every other index whether it counts from the end
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def split_pairs(
     bounds = np.zeros(buckets + 1, np.int64)
     np.cumsum(counts.sum(axis=0), out=bounds[1:])
     # Inside a bucket, a chunk's pairs stand behind those of the chunks before it.
-    places = bounds[:-1] + np.cumsum(counts, axis=0) - counts
+    places = (bounds[:-1] + np.cumsum(counts, axis=0) - counts).astype(np.uint64)
     wide = max(first.itemsize, second.itemsize) > 4 or pairs > np.iinfo(np.int32).max
     records = np.empty((pairs, 3), np.int64 if wide else np.int32)
 
@@ -82,12 +83,12 @@ def _scatter(
     bucket: NDArray[np.uint16],
     start: int,
     stop: int,
-    place: NDArray[np.int64],
+    place: NDArray[np.uint64],
     records: NDArray[Any],
 ) -> None:
     for i in range(start, stop):
         row = place[bucket[i]]
-        place[bucket[i]] = row + 1
+        place[bucket[i]] = row + _ONE
         records[row, 0] = first[i]
         records[row, 1] = second[i]
         records[row, 2] = i
