@@ -12,7 +12,7 @@ HEAVY = (
     "torch",
     "igraph",
     "pymetis",
-    "scipy",
+    "scipy.sparse",  # the bare package is imported by Numba itself
     "torch_geometric",
     "networkx",
     "torchmetrics",

@@ -35,6 +35,9 @@ def generate(
     signal: Annotated[float | None, typer.Option(help="Strength of the class in the features (dcsbm).")] = None,
     split: Annotated[str | None, typer.Option(help="Percentages of train/val/test nodes, e.g. 60/20/20 (dcsbm).")] = None,
     order: Annotated[str | None, typer.Option(help="Node order: random or community (dcsbm).")] = None,
+    a: Annotated[float | None, typer.Option(min=0, max=1, help="Chance that both ends are in the first half (rmat).")] = None,
+    b: Annotated[float | None, typer.Option(min=0, max=1, help="Chance that only the source is (rmat).")] = None,
+    c: Annotated[float | None, typer.Option(min=0, max=1, help="Chance that only the destination is (rmat).")] = None,
     seed: Seed = 0,
     memory: Memory = "1GiB",  # type: ignore[assignment]  # typer parses the default as it parses the flag
     force: Force = False,
@@ -55,6 +58,9 @@ def generate(
         "signal": signal,
         "split": parse_split(split),
         "order": order,
+        "a": a,
+        "b": b,
+        "c": c,
     }
     generator = GENERATORS[model]
     settings = _checked(

@@ -16,6 +16,8 @@ from starling.core.errors import StarlingError
 # Typer carries its own copy of Click, and where it keeps it has changed; the base classes of a public name have not.
 _CommandLineError = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
+_INTERRUPTED = 130
+
 app = typer.Typer(
     name="starling",
     help="Train graph neural networks on graphs larger than the machine.",
@@ -60,7 +62,7 @@ def run(arguments: list[str]) -> int:
     except StarlingError as error:
         return _complain(str(error), error.exit_status)
     except (KeyboardInterrupt, typer.Abort):
-        return _complain("Interrupted; nothing half-written was left behind.", 130)
+        status = _INTERRUPTED  # Typer catches the first itself while a verb runs, and gives this status
     except BrokenPipeError:
         # Whoever read our output has gone (starling … | head); Python must not try to flush to it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -69,6 +71,8 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, _CommandLineError):
             return _complain(_usage_sentence(error), 2)
         raise
+    if status == _INTERRUPTED:
+        return _complain("Interrupted; nothing half-written was left behind.", status)
     return status if isinstance(status, int) else 0
 
 
