@@ -23,7 +23,7 @@ from starling.core.assignment import Assignment, AssignmentManifest, Note, load_
 from starling.core.errors import InputError
 from starling.core.manifest import Table
 from starling.core.memory import format_bytes
-from starling.core.npy import NpyReader
+from starling.core.npy import NpyReader, save_array
 from starling.core.progress import SILENT, Progress
 from starling.store.parts_manifest import PartRecord, PartsManifest
 from starling.store.shard_layout import EDGE_TABLES, IN_DEGREE, NODE_TABLES, OUT_DEGREE, POSITION, shard_name
@@ -233,9 +233,9 @@ class _Builder:
         found = writer.write(part, shard, {name: table.files[0] for name, table in self._edge_tables.items()})
         write_halo(shard, found.halo, self._order.offsets)
         positions = np.concatenate([self._order.positions(part), *(self._order.position_of_global[hop] for hop in found.halo)])
-        np.save(shard / POSITION, positions)
-        np.save(shard / IN_DEGREE, self._survey.in_degree[positions])
-        np.save(shard / OUT_DEGREE, self._survey.out_degree[positions])
+        save_array(shard / POSITION, positions)
+        save_array(shard / IN_DEGREE, self._survey.in_degree[positions])
+        save_array(shard / OUT_DEGREE, self._survey.out_degree[positions])
         columns = len(positions)
         del positions
         transposing = scratch / "transpose"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.assignment import CutKind
-from starling.core.npy import NpyReader, NpyWriter
+from starling.core.npy import NpyReader, NpyWriter, save_array
 from starling.kernels.csr import index_type
 from starling.store.shard_layout import EDGE_TABLES, IN_EDGE, IN_NEIGHBOURS, IN_OFFSETS
 from starling.store.sharding.entries import EDGE, ROW, SOURCE, Entries, table_column
@@ -49,7 +49,7 @@ class InEdgesWriter:
         halo = Halo(self._order.nodes, first, stop, hops=self._hops)
         found = self._find_halo(part, halo)
         offsets = self._row_offsets(part, halo, found)
-        np.save(directory / IN_OFFSETS, offsets)
+        save_array(directory / IN_OFFSETS, offsets)
         row_nodes = found[: max(self._hops - 1, 0)]
         with NpyWriter(directory / IN_NEIGHBOURS, index_type(halo.owned + halo.count)) as writer:
             for sources in self._blocks(SOURCE, part, halo, row_nodes):

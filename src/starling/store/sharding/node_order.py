@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.core.npy import save_array
 from starling.kernels.radix import invert, stable_order
 
 OFFSETS, GLOBAL_OF_POSITION, POSITION_OF_GLOBAL = "offsets.npy", "global_of_position.npy", "position_of_global.npy"
@@ -41,9 +42,9 @@ class NodeOrder:
 
     def save(self, directory: Path) -> None:
         """Write the node map."""
-        np.save(directory / OFFSETS, self.offsets)
-        np.save(directory / GLOBAL_OF_POSITION, self.global_of_position)
-        np.save(directory / POSITION_OF_GLOBAL, self.position_of_global)
+        save_array(directory / OFFSETS, self.offsets)
+        save_array(directory / GLOBAL_OF_POSITION, self.global_of_position)
+        save_array(directory / POSITION_OF_GLOBAL, self.position_of_global)
 
 
 def order_nodes(owner: NDArray[np.int32], parts: int, locality: NDArray[Any]) -> NodeOrder:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, Table
-from starling.core.npy import NpyReader
+from starling.core.npy import NpyReader, save_array
 from starling.core.progress import Progress
 from starling.kernels.csr import index_type
 from starling.kernels.ranked_set import RankedSet
@@ -81,7 +81,7 @@ class NodeTableCutter:
             mine = codes[self._order.positions(part)]
             row = np.empty(len(mine), index_type(self._order.nodes))
             _rank_in_type(mine, np.zeros(int(codes.max(initial=0)) + 1, np.int64), row)
-            np.save(shard / TYPE_ROW, row)
+            save_array(shard / TYPE_ROW, row)
 
     def _row_map(self, table: Table) -> RowMap:
         if table.of_type is None:
@@ -157,7 +157,7 @@ class NodeTableCutter:
     def _write_offsets(self, ends: NDArray[np.int64], bounds: NDArray[np.int64], file: str, dtype: np.dtype[Any]) -> None:
         for part, shard in enumerate(self._shards):
             mine = ends[bounds[part] : bounds[part + 1] + 1]
-            np.save(shard / file, (mine - mine[0]).astype(dtype))
+            save_array(shard / file, (mine - mine[0]).astype(dtype))
 
 
 def _row_lengths(offsets: NpyReader) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.core.npy import NpyReader, NpyWriter
+from starling.core.npy import NpyReader, NpyWriter, save_array
 from starling.kernels.csr import index_type
 from starling.store.shard_layout import IN_NEIGHBOURS, OUT_ENTRY, OUT_NEIGHBOURS, OUT_OFFSETS
 from starling.store.sharding.budget import Budget
@@ -50,7 +50,7 @@ def write_out_edges(
     for block in neighbours.blocks(BLOCK_ENTRIES):
         _count(block, offsets[1:])
     np.cumsum(offsets, out=offsets)
-    np.save(directory / OUT_OFFSETS, offsets)
+    save_array(directory / OUT_OFFSETS, offsets)
     source = RowSource(kinds, blocks, neighbours.rows, columns, ends=offsets)
     with (
         NpyWriter(directory / OUT_NEIGHBOURS, kinds[_ROW].dtype) as row_file,

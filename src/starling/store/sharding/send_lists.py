@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.core.npy import NpyReader, NpyWriter
+from starling.core.npy import NpyReader, NpyWriter, save_array
 from starling.core.progress import Progress
 from starling.kernels.csr import index_type
 from starling.store.shard_layout import HALO_GLOBAL, HALO_OFFSETS, SEND_OFFSETS, SEND_ROWS
@@ -26,9 +26,9 @@ def write_halo(shard: Path, halo: Sequence[NDArray[Any]], offsets: NDArray[np.in
     for hop, nodes in enumerate(halo):
         bounds[hop] = before + np.searchsorted(nodes, offsets)
         before += len(nodes)
-    np.save(shard / HALO_OFFSETS, bounds)
+    save_array(shard / HALO_OFFSETS, bounds)
     empty = np.zeros(0, index_type(int(offsets[-1])))
-    np.save(shard / HALO_GLOBAL, np.concatenate([empty, *halo]))
+    save_array(shard / HALO_GLOBAL, np.concatenate([empty, *halo]))
 
 
 def write_send_lists(shards: Sequence[Path], offsets: NDArray[np.int64], hops: int, progress: Progress) -> None:
@@ -45,7 +45,7 @@ def write_send_lists(shards: Sequence[Path], offsets: NDArray[np.int64], hops: i
             send_offsets = np.zeros((hops, parts + 1), np.int64)
             send_offsets[:, 1:] = ends
             send_offsets[1:, 0] = ends[:-1, -1]
-            np.save(shard / SEND_OFFSETS, send_offsets)
+            save_array(shard / SEND_OFFSETS, send_offsets)
             with NpyWriter(shard / SEND_ROWS, index_type(int(offsets[part + 1] - offsets[part]))) as writer:
                 for hop in range(hops):
                     for other in np.flatnonzero(counts[hop]).tolist():
