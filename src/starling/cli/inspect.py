@@ -10,9 +10,11 @@ import typer
 from starling.cli.flags import Json
 from starling.cli.graph_facts import graph_summary, print_graph
 from starling.cli.output import print_json
+from starling.cli.parts_facts import parts_summary, print_parts
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
 from starling.store.graph import open_graph
+from starling.store.parts import open_parts
 
 
 def inspect(
@@ -27,6 +29,11 @@ def inspect(
         if verify:
             graph.manifest.verify(path)
         print_json(graph_summary(graph) | {"verified": verify}) if json else print_graph(graph)
+    elif form == "starling-parts":
+        parts = open_parts(path)
+        if verify:
+            parts.manifest.verify(path)
+        print_json(parts_summary(parts) | {"verified": verify}) if json else print_parts(parts)
     else:
         raise InputError(f"Expected a graph or parts directory, got {form!r} in {path}.")
     if verify and not json:

@@ -108,6 +108,11 @@ def _assign(
     graph: Graph, request: PartitionRequest, loads: list[Load], scratch: Path, progress: Progress
 ) -> tuple[Assignment, Quality]:
     """An assignment for the parts asked for; with ``auto``, the fewest parts whose largest one fits a worker."""
+    if request.assignment is not None:
+        given = read_foreign_assignment(request.assignment, graph.manifest.nodes)
+        if request.parts not in ("auto", given.parts):
+            raise InputError(f"{request.assignment} has {given.parts:,} parts, -p says {request.parts:,}. Leave out -p.")
+        return _finish(graph, request, given, loads, progress)
     if request.parts != "auto":
         return _assign_once(graph, request, request.parts, loads, scratch, progress)
     if request.worker_memory is None:
@@ -127,12 +132,16 @@ def _assign(
 def _assign_once(
     graph: Graph, request: PartitionRequest, parts: int, loads: list[Load], scratch: Path, progress: Progress
 ) -> tuple[Assignment, Quality]:
+    task = PartitionTask(graph.edge_stream(), parts, request.seed, request.memory, request.threads, progress, scratch)
+    assignment = make_method(request.method, request.settings).assign(task)
+    return _finish(graph, request, assignment, loads, progress)
+
+
+def _finish(
+    graph: Graph, request: PartitionRequest, assignment: Assignment, loads: list[Load], progress: Progress
+) -> tuple[Assignment, Quality]:
+    """Make a vertex-cut ready for training, even out the loads, and measure."""
     edges = graph.edge_stream()
-    if request.assignment is not None:
-        assignment = read_foreign_assignment(request.assignment, graph.manifest.nodes)
-    else:
-        task = PartitionTask(edges, parts, request.seed, request.memory, request.threads, progress, scratch)
-        assignment = make_method(request.method, request.settings).assign(task)
     if assignment.kind == "vertex-cut" and not request.keep_vertex_cut:
         assignment = to_edge_cut(assignment)
     if loads:

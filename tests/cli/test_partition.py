@@ -1,0 +1,156 @@
+"""``starling partition`` as scripts and people use it, with good and with bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from starling.cli.main import run
+from starling.core.assignment import load_assignment
+from starling.store.graph import open_graph
+from starling.store.parts import open_parts
+
+KEYS = {
+    "method", "parts", "replication_factor", "edge_cut", "node_balance", "edge_balance", "train_balance",
+    "passes", "seconds", "edges_per_second", "peak_rss_bytes",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("partition") / "graph"
+    sizes = ["--nodes", "2000", "--edges", "24000", "--classes", "4", "--features", "3", "--seed", "7"]
+    assert run(["generate", "dcsbm", *sizes, "-o", str(place)]) == 0
+    return place
+
+
+def partition(capsys: pytest.CaptureFixture[str], graph: Path, output: Path, *flags: object) -> dict[str, object]:
+    capsys.readouterr()
+    assert run(["partition", str(graph), "-o", str(output), *map(str, flags), "--json"]) == 0, capsys.readouterr().err
+    result: dict[str, object] = json.loads(capsys.readouterr().out)
+    return result
+
+
+def test_default_method_and_keys(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = partition(capsys, graph, tmp_path / "parts", "-p", 4)
+    assert set(result) >= KEYS
+    assert (result["method"], result["parts"]) == ("flock", 4)
+    parts = open_parts(tmp_path / "parts")
+    # The replication factor, counted again from what the shards hold.
+    held = sum(record.nodes + sum(record.halo) for record in parts.manifest.shards)
+    assert result["replication_factor"] == pytest.approx(held / 2000, abs=1e-6)
+    edges = np.asarray(open_graph(graph).edges)
+    owner = load_assignment(tmp_path / "parts" / "assignment")[0].owner
+    assert result["edge_cut"] == pytest.approx((owner[edges[:, 0]] != owner[edges[:, 1]]).mean(), abs=1e-6)
+    assert result["node_balance"] == pytest.approx(np.bincount(owner, minlength=4).max() * 4 / 2000, abs=1e-4)
+
+
+def test_same_seed_same_bytes(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        partition(capsys, graph, tmp_path / name, "-p", 3, "--method", "spring", "--seed", 5, "--sub-parts", 2)
+    first = json.loads((tmp_path / "a" / "manifest.json").read_text())
+    assert first == json.loads((tmp_path / "b" / "manifest.json").read_text())
+
+
+def test_balance_keeps_every_load_within_tolerance(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("-p", 4, "--method", "hash", "--balance", "train,val,test,edges", "--tolerance", 5)
+    partition(capsys, graph, tmp_path / "parts", *flags)
+    owner = load_assignment(tmp_path / "parts" / "assignment")[0].owner
+    opened = open_graph(graph)
+    degree = np.bincount(np.asarray(opened.edges)[:, 1], minlength=2000)
+    for weight in (np.ones(2000), degree, *(np.asarray(opened.node_table(name)) for name in ("train", "val", "test"))):
+        held = np.bincount(owner, weight, minlength=4)
+        assert held.max() <= max(1.05 * held.mean(), np.ceil(held.mean())) + 1e-9
+
+
+def test_vertex_cut_kept_or_made_ready(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pure = partition(capsys, graph, tmp_path / "pure", "-p", 4, "--method", "hdrf", "--keep-vertex-cut")
+    ready = partition(capsys, graph, tmp_path / "ready", "-p", 4, "--method", "hdrf")
+    assert (pure["kind"], ready["kind"]) == ("vertex-cut", "edge-cut")
+    assert sum(record.edges for record in open_parts(tmp_path / "pure").manifest.shards) == open_graph(graph).manifest.edges
+
+
+def test_settings_of_a_method(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut = partition(capsys, graph, tmp_path / "cut", "-p", 4, "--method", "metis")
+    volume = partition(capsys, graph, tmp_path / "volume", "-p", 4, "--method", "metis", "--set", "objective=volume")
+    assert volume["settings"] == {"objective": "volume"}
+    assert cut["replication_factor"] != volume["replication_factor"]
+
+
+def test_automatic_parts_fit_the_worker(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--parts", "auto", "--method", "hash")
+    roomy = partition(capsys, graph, tmp_path / "roomy", *flags, "--worker-memory", "2GiB")
+    tight = partition(capsys, graph, tmp_path / "tight", *flags, "--worker-memory", "404MiB")
+    assert roomy["parts"] == 1
+    assert int(str(tight["parts"])) > 1
+
+
+def test_a_users_own_method(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "from starling.core.assignment import Assignment\n"
+        "from starling.partition.contract import Partitioner\n"
+        "class Stripes(Partitioner):\n"
+        "    'Every p-th node.'\n"
+        "    def _assign(self, task):\n"
+        "        owner = (np.arange(task.edges.nodes) % task.parts).astype(np.int32)\n"
+        "        return Assignment('edge-cut', task.parts, owner)\n"
+    )
+    result = partition(capsys, graph, tmp_path / "parts", "-p", 5, "--method", f"{tmp_path / 'mine.py'}:Stripes")
+    assert result["node_balance"] == 1.0
+
+
+def test_a_metis_part_file(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "graph.part.2").write_text("".join(f"{node % 2}\n" for node in range(2000)))
+    result = partition(capsys, graph, tmp_path / "parts", "--assignment", tmp_path / "graph.part.2")
+    assert (result["parts"], result["node_balance"]) == (2, 1.0)
+
+
+def test_a_table_for_people(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(["partition", str(graph), "-p", "2", "--method", "spring", "-o", str(tmp_path / "parts")]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"replication factor +1\.\d+ +\d\.\d+", printed)
+    assert "random" in printed
+    assert run(["inspect", str(tmp_path / "parts"), "--verify"]) == 0
+    assert "All checksums match." in capsys.readouterr().out
+
+
+BAD = {
+    "no parts": (["-p", "0"], r"0"),
+    "absurdly many parts": (["-p", "1000000"], r"1,000,000"),
+    "not a number": (["-p", "four"], r"'four'"),
+    "unknown method": (["-p", "2", "--method", "sprnig"], r"Did you mean 'spring'"),
+    "unknown setting": (["-p", "2", "--method", "metis", "--set", "objectiv=cut"], r"Did you mean 'objective'"),
+    "setting without a value": (["-p", "2", "--set", "sweeps"], r"name=value"),
+    "too big for memory": (["-p", "2", "--method", "metis", "--memory", "100KiB"], r"--method flock"),
+    "no types to balance": (["-p", "2", "--method", "hash", "--balance", "types"], r"node types"),
+    "unknown load": (["-p", "2", "--method", "hash", "--balance", "trian"], r"Did you mean 'train'"),
+    "auto without memory": (["--parts", "auto"], r"--worker-memory"),
+    "a worker of nothing": (["--parts", "auto", "--worker-memory", "1MiB"], r"400\.0 MiB"),
+    "balance of a vertex-cut": (["-p", "2", "--method", "hdrf", "--keep-vertex-cut", "--balance", "train"], r"vertex-cut"),
+    "no such partition": (["--assignment", "nowhere.part"], r"nowhere\.part"),
+    "no such file of methods": (["-p", "2", "--method", "none.py:Mine"], r"none\.py"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_partition(name: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags, sentence = BAD[name]
+    capsys.readouterr()
+    assert run(["partition", str(graph), "-o", str(tmp_path / "parts"), *flags]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.search(sentence, printed.err), printed.err
+    assert printed.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_output_is_refused(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "parts").mkdir()
+    assert run(["partition", str(graph), "-p", "2", "--method", "hash", "-o", str(tmp_path / "parts")]) == 2
+    assert "exists already" in capsys.readouterr().err
