@@ -47,18 +47,16 @@ def fields(line: str, dialect: Dialect) -> list[str]:
     return next(csv.reader([line], delimiter=dialect.delimiter), [""])
 
 
-def is_header(first: Sequence[str], second: Sequence[str], known_names: bool) -> bool:
+def is_header(first: Sequence[str], second: Sequence[str], known_names: bool, *, ends: int = 0) -> bool:
     """Whether the first row names the columns.
 
-    It does when it has words where the second row has numbers, and never the other way; or, in a file of words, when it
-    consists of names that are known to name columns.
+    It does when it is all words and the second row has a number, or when it consists of names known to name columns. Of
+    the first `ends` columns, the two ends of an edge, all must become numbers: an id of text may look like one.
     """
-    if len(second) == 0:
-        return known_names
-    numbers = [(is_number(above), is_number(below)) for above, below in zip(first, second, strict=False)]
-    if any(above for above, _ in numbers):
-        return False
-    return any(below for _, below in numbers) or known_names
+    below = [is_number(field) for field in second]
+    return not any(map(is_number, first)) and (
+        known_names or any(below[ends:]) or (0 < ends <= len(below) and all(below[:ends]))
+    )
 
 
 def is_number(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -100,7 +100,7 @@ def _edges(name: str, form: Format, settings: Settings, asked: Mapping[str, str]
         if asked:
             raise InputError(f"{name} has no columns to name (--column {next(iter(asked))}): arrays go by their own names.")
         return edges_of(open_npy(name), settings) if form == "npy" else npz_edges(Archive(name), settings)
-    source = _columns(name, form, settings, names_edges)
+    source = _columns(name, form, settings, of_edges=True)
     roles = edge_roles(source, asked)
     kinds = {id_kind_of(source.columns[roles[end][0]]) for end in ("source", "destination")}
     return Prepared("integer" if kinds == {"integer"} else "string", lambda kind: ColumnEdges(source, roles, kind))
@@ -111,13 +111,13 @@ def _table(name: str, option: str, form: Format, settings: Settings, asked: Mapp
         if asked:
             raise InputError(f"{name} has no columns to name (--column {option}.{next(iter(asked))}).")
         return npy_table(name, option, settings) if form == "npy" else npz_table(name, option, settings)
-    source = _columns(name, form, settings, names_nodes)
+    source = _columns(name, form, settings, of_edges=False)
     roles = node_roles(source, asked, option)
     looks = id_kind_of(source.columns[roles["id"][0]]) if "id" in roles else None
     return Prepared(looks, lambda kind: ColumnTable(source, roles, kind, option))
 
 
-def _columns(name: str, form: Format, settings: Settings, known_names: Callable[[Sequence[str]], bool]) -> ColumnSource:
+def _columns(name: str, form: Format, settings: Settings, *, of_edges: bool) -> ColumnSource:
     if form == "parquet":
         return ParquetColumns(name, settings.block)
     text = StandardInput() if name == STANDARD_INPUT else TextFile(name)
@@ -125,7 +125,8 @@ def _columns(name: str, form: Format, settings: Settings, known_names: Callable[
         text,
         header=settings.header,
         delimiter=settings.delimiter,
-        known_names=known_names,
+        known_names=names_edges if of_edges else names_nodes,
+        ends=2 if of_edges else 0,
         block=settings.block // 2,  # text is held several times over: as read, clean, and parsed
     )
 

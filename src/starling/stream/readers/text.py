@@ -24,7 +24,8 @@ class TextColumns(ColumnSource):
     """The columns of a text.
 
     `header` says whether the first line names the columns (None: look), `known_names` whether a line of words reads like
-    such a line. What each column holds is decided by the first block; a later cell that does not fit is an error.
+    such a line, `ends` how many columns are the ends of an edge (see `is_header`). What each column holds is decided by
+    the first block; a later cell that does not fit is an error.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class TextColumns(ColumnSource):
         header: bool | None,
         delimiter: str | None,
         known_names: Callable[[Sequence[str]], bool],
+        ends: int,
         block: int,
     ) -> None:
         self._text, self.name, self._block, self.total_bytes = text, text.name, block, text.total_bytes
@@ -41,7 +43,7 @@ class TextColumns(ColumnSource):
         first = self._first_block(self._dialect)
         rows = [fields(line, self._dialect) for line in _sample(first)[:2]]
         second = rows[1] if len(rows) > 1 else []
-        self.named = is_header(rows[0], second, known_names(rows[0])) if header is None else header
+        self.named = is_header(rows[0], second, known_names(rows[0]), ends=ends) if header is None else header
         self._width = len(rows[0])
         names = [unquoted(name) for name in rows[0]] if self.named else [str(index) for index in range(self._width)]
         data = first.without_first() if self.named else first
