@@ -22,8 +22,8 @@ class KaMinPar(InMemory):
     name = "kaminpar"
     summary = "KaMinPar, deep multilevel on the whole graph in memory (extra: partitioners)"
     source = "Gottesbüren et al. 2021"
-    bytes_per_node = 150
-    bytes_per_entry = 40
+    bytes_per_node = 80
+    bytes_per_entry = 42
 
     class Settings(Partitioner.Settings):
         """Settings of KaMinPar."""

@@ -20,7 +20,7 @@ class Metis(InMemory):
     summary = "METIS, multilevel k-way on the whole graph in memory"
     source = "Karypis and Kumar 1998; DistDGLv2 §5.3.1"
     bytes_per_node = 150
-    bytes_per_entry = 110
+    bytes_per_entry = 100
 
     class Settings(Partitioner.Settings):
         """Settings of METIS."""

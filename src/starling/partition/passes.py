@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +10,9 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.core.progress import SILENT, Progress
 from starling.kernels.partition.ends import count_ends, first_outside, keep_once
+from starling.stream.ahead import read_ahead
 from starling.stream.edges import BLOCK_EDGES, EdgeStream
 
-Item = TypeVar("Item")
 Pairs = NDArray[np.int32]
 
 
@@ -26,7 +24,7 @@ def pass_bytes(edges: EdgeStream) -> int:
 def edge_blocks(edges: EdgeStream, what: str, progress: Progress = SILENT) -> Iterator[Pairs]:
     """Every edge of the stream in order, as rows (source, destination) whose numbers were checked to be nodes."""
     with progress.task(what, edges.edges) as task:
-        for pairs in _read_ahead(_checked(edges)):
+        for pairs in read_ahead(_checked(edges)):
             yield pairs
             task.advance(len(pairs))
 
@@ -38,7 +36,7 @@ def pair_blocks(edges: EdgeStream, what: str, progress: Progress = SILENT) -> It
     edges come as they are.
     """
     with progress.task(what, edges.edges) as task:
-        for pairs, read in _read_ahead(_once(edges)):
+        for pairs, read in read_ahead(_once(edges)):
             yield pairs
             task.advance(read)
 
@@ -64,12 +62,3 @@ def _once(edges: EdgeStream) -> Iterator[tuple[Pairs, int]]:
     for pairs in _checked(edges):
         kept = np.empty_like(pairs)
         yield kept[: keep_once(pairs, edges.directed, kept)], len(pairs)
-
-
-def _read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items, the next one being made on another thread meanwhile."""
-    with ThreadPoolExecutor(1, thread_name_prefix="starling-read") as pool:
-        coming = pool.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = pool.submit(next, items, None)
-            yield item

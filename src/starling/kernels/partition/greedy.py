@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.kernels.partition.clustering import RUN
-from starling.kernels.partition.replicas import add, holds, read_sets
+from starling.kernels.partition.replicas import add, fetch_ends, holds
 
 
 @compiled
@@ -18,24 +17,19 @@ def place_greedily(
     load: NDArray[np.int64],
     room: int,
     placed: NDArray[np.uint16],
-) -> np.uint64:
+) -> None:
     """One block of the stream; `unplaced` counts the edges each node has yet to come, `room` is the most a part may hold."""
-    read = np.uint64(0)
-    for first in range(0, len(pairs), RUN):
-        last = min(first + RUN, len(pairs))
-        read ^= read_sets(pairs, first, last, sets)
-        for i in range(first, last):
-            read ^= np.uint64(unplaced[pairs[i, 0]] ^ unplaced[pairs[i, 1]])
-        for i in range(first, last):
-            u, v = pairs[i, 0], pairs[i, 1]
-            part = _choose(u, v, unplaced, sets, load, room)
-            placed[i] = part
-            load[part] += 1
-            add(sets, u, part)
-            add(sets, v, part)
-            unplaced[u] -= 1
-            unplaced[v] -= 1
-    return read
+    for i in range(len(pairs)):
+        fetch_ends(pairs, i, sets, sets.shape[1])
+        fetch_ends(pairs, i, unplaced, 1)
+        u, v = pairs[i, 0], pairs[i, 1]
+        part = _choose(u, v, unplaced, sets, load, room)
+        placed[i] = part
+        load[part] += 1
+        add(sets, u, part)
+        add(sets, v, part)
+        unplaced[u] -= 1
+        unplaced[v] -= 1
 
 
 @compiled

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.kernels.partition.clustering import RUN
-from starling.kernels.partition.replicas import add, holds, read_sets
+from starling.kernels.partition.replicas import add, fetch_ends, holds
 
 _EPSILON = 1.0
 
@@ -20,24 +19,19 @@ def place_hdrf(
     load: NDArray[np.int64],
     weight: float,
     placed: NDArray[np.uint16],
-) -> np.uint64:
+) -> None:
     """One block of the stream; `seen` is the degree of each node so far, `weight` is λ."""
-    read = np.uint64(0)
-    for first in range(0, len(pairs), RUN):
-        last = min(first + RUN, len(pairs))
-        read ^= read_sets(pairs, first, last, sets)
-        for i in range(first, last):  # degrees so far must not run ahead of the edge, so this only reads
-            read ^= np.uint64(seen[pairs[i, 0]] ^ seen[pairs[i, 1]])
-        for i in range(first, last):
-            u, v = pairs[i, 0], pairs[i, 1]
-            seen[u] += 1
-            seen[v] += 1
-            part = _choose(u, v, seen[u] / (seen[u] + seen[v]), sets, load, weight)
-            placed[i] = part
-            load[part] += 1
-            add(sets, u, part)
-            add(sets, v, part)
-    return read
+    for i in range(len(pairs)):
+        fetch_ends(pairs, i, sets, sets.shape[1])
+        fetch_ends(pairs, i, seen, 1)
+        u, v = pairs[i, 0], pairs[i, 1]
+        seen[u] += 1
+        seen[v] += 1
+        part = _choose(u, v, seen[u] / (seen[u] + seen[v]), sets, load, weight)
+        placed[i] = part
+        load[part] += 1
+        add(sets, u, part)
+        add(sets, v, part)
 
 
 @compiled

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
+from starling.kernels.machine import prefetch
+from starling.kernels.partition.clustering import AHEAD
 
 _ONE = np.uint64(1)
 _MASK1, _MASK2, _MASK4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -31,12 +35,11 @@ def add(sets: NDArray[np.uint64], node: int, part: int | np.integer) -> None:
 
 
 @compiled
-def read_sets(pairs: NDArray[np.int32], first: int, last: int, sets: NDArray[np.uint64]) -> np.uint64:
-    """Read the sets of the ends of edges first … last − 1, for the cache (kernels/partition/clustering.py says why)."""
-    total = np.uint64(0)
-    for i in range(first, last):
-        total ^= sets[pairs[i, 0], 0] ^ sets[pairs[i, 1], 0]
-    return total
+def fetch_ends(pairs: NDArray[np.int32], i: int, state: NDArray[Any], width: int) -> None:
+    """Ask for the rows, `width` numbers each, of the ends of an edge to come after edge i (see clustering.py)."""
+    far = min(i + AHEAD, len(pairs) - 1)
+    prefetch(state, np.int64(pairs[far, 0]) * width)
+    prefetch(state, np.int64(pairs[far, 1]) * width)
 
 
 @compiled

@@ -6,27 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.kernels.partition.clustering import CLUSTER, DEGREE, RICHEST, RICHEST_DEGREE, RUN, join_ends, read_clusters
+from starling.kernels.partition.clustering import CLUSTER, DEGREE, RICHEST, RICHEST_DEGREE, fetch_clusters, join_ends
 from starling.kernels.partition.heap import drop_smallest, replace_smallest
 
 
 @compiled
 def cluster_and_note_richest(
     pairs: NDArray[np.int32], rows: NDArray[np.int32], volume: NDArray[np.integer], threshold: int
-) -> int:
+) -> None:
     """Lines 2–21 for one block; `rows` is [V, 4], RICHEST −1 and RICHEST_DEGREE −1 where no neighbour was seen."""
-    seen, read = np.empty(2 * RUN, np.int32), 0
-    for first in range(0, len(pairs), RUN):
-        last = min(first + RUN, len(pairs))
-        read += read_clusters(pairs, first, last, rows, volume, seen)
-        for i in range(first, last):  # 2
-            u, v = pairs[i, 0], pairs[i, 1]
-            join_ends(u, v, rows, volume, threshold)  # 9–17; 3–8 happened at the start
-            if rows[u, RICHEST_DEGREE] < rows[v, DEGREE]:  # 18
-                rows[u, RICHEST], rows[u, RICHEST_DEGREE] = v, rows[v, DEGREE]  # 19
-            if rows[v, RICHEST_DEGREE] < rows[u, DEGREE]:  # 20
-                rows[v, RICHEST], rows[v, RICHEST_DEGREE] = u, rows[u, DEGREE]  # 21
-    return read
+    for i in range(len(pairs)):  # 2
+        fetch_clusters(pairs, i, rows, volume)
+        u, v = pairs[i, 0], pairs[i, 1]
+        join_ends(u, v, rows, volume, threshold)  # 9–17; 3–8 happened at the start
+        if rows[u, RICHEST_DEGREE] < rows[v, DEGREE]:  # 18
+            rows[u, RICHEST], rows[u, RICHEST_DEGREE] = v, rows[v, DEGREE]  # 19
+        if rows[v, RICHEST_DEGREE] < rows[u, DEGREE]:  # 20
+            rows[v, RICHEST], rows[v, RICHEST_DEGREE] = u, rows[u, DEGREE]  # 21
 
 
 @compiled

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.core.keyed import draw_below
-from starling.kernels.partition.clustering import CLUSTER, DEGREE, RUN
-from starling.kernels.partition.replicas import add, holds, read_sets
+from starling.kernels.partition.clustering import CLUSTER, DEGREE, fetch_clusters
+from starling.kernels.partition.replicas import add, fetch_ends, holds
 
 PART = 2
 """Column of a node's row: the part that its cluster was packed into."""
@@ -25,17 +25,14 @@ def place_inner(
     room: int,
     key: np.uint64,
     placed: NDArray[np.uint16],
-) -> np.uint64:
+) -> None:
     """Place the edges whose ends' clusters are in one part; mark the others undecided."""
-    read = np.uint64(0)
-    for first in range(0, len(pairs), RUN):
-        last = min(first + RUN, len(pairs))
-        read ^= _read_ahead(pairs, first, last, rows, sets)
-        for i in range(first, last):
-            u, v = pairs[i, 0], pairs[i, 1]
-            part = rows[u, PART]
-            placed[i] = _put(u, v, part, rows, sets, load, room, key) if part == rows[v, PART] else _UNDECIDED
-    return read
+    for i in range(len(pairs)):
+        fetch_ends(pairs, i, rows, rows.shape[1])
+        fetch_ends(pairs, i, sets, sets.shape[1])
+        u, v = pairs[i, 0], pairs[i, 1]
+        part = rows[u, PART]
+        placed[i] = _put(u, v, part, rows, sets, load, room, key) if part == rows[v, PART] else _UNDECIDED
 
 
 @compiled
@@ -48,28 +45,14 @@ def place_outer(
     room: int,
     key: np.uint64,
     placed: NDArray[np.uint16],
-) -> np.uint64:
+) -> None:
     """Place the edges still undecided: of the two clusters' parts, the one with the better score."""
-    read = np.uint64(0)
-    for first in range(0, len(pairs), RUN):
-        last = min(first + RUN, len(pairs))
-        read ^= _read_ahead(pairs, first, last, rows, sets)
-        for i in range(first, last):
-            if placed[i] == _UNDECIDED:
-                u, v = pairs[i, 0], pairs[i, 1]
-                part = _better(u, v, rows, volume, sets)
-                placed[i] = _put(u, v, part, rows, sets, load, room, key)
-    return read
-
-
-@compiled
-def _read_ahead(
-    pairs: NDArray[np.int32], first: int, last: int, rows: NDArray[np.int32], sets: NDArray[np.uint64]
-) -> np.uint64:
-    read = read_sets(pairs, first, last, sets)
-    for i in range(first, last):
-        read ^= np.uint64(rows[pairs[i, 0], PART] ^ rows[pairs[i, 1], PART])
-    return read
+    for i in range(len(pairs)):
+        fetch_clusters(pairs, i, rows, volume)
+        fetch_ends(pairs, i, sets, sets.shape[1])
+        if placed[i] == _UNDECIDED:
+            u, v = pairs[i, 0], pairs[i, 1]
+            placed[i] = _put(u, v, _better(u, v, rows, volume, sets), rows, sets, load, room, key)
 
 
 @compiled
