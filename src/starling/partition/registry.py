@@ -22,6 +22,7 @@ from starling.partition.hdrf import Hdrf
 from starling.partition.kaminpar import KaMinPar
 from starling.partition.metis import Metis
 from starling.partition.mtkahypar import MtKaHyPar
+from starling.partition.restream import Restream
 from starling.partition.spring import Spring
 from starling.partition.two_phase import TwoPhase
 from starling.partition.uniform import Random
@@ -35,6 +36,7 @@ _CLASSES: tuple[type[Partitioner], ...] = (
     Hdrf,
     TwoPhase,
     Spring,
+    Restream,
     Flock,
     Metis,
     KaMinPar,
