@@ -1,1 +1,5 @@
 """NN-TGAR layers and models. They see a local graph through a view, and never a rank."""
+
+from starling.core.environment import prefer_huge_pages
+
+prefer_huge_pages()

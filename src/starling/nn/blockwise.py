@@ -17,7 +17,7 @@ from torch.autograd import Function
 from starling.core.errors import InputError
 from starling.nn.gather import EdgeBlock, Messages, Reduce
 from starling.nn.graph import LocalGraph
-from starling.nn.ops.arrays import applied
+from starling.nn.ops.arrays import applied, split_columns
 
 BLOCK_EDGES = 1 << 17
 
@@ -86,7 +86,7 @@ def _softmax(item: Tensor, items: int, score: Tensor, messages: Tensor) -> tuple
     top = torch.where(top.isinf(), 0.0, top)
     weight = (score - top[item]).exp()
     total = torch.zeros_like(top).index_add(0, item, weight)
-    heads = messages.unflatten(1, (score.shape[1], -1))
+    heads = split_columns(messages, score.shape[1])
     out = heads.new_zeros(items, *heads.shape[1:]).index_add(0, item, heads * weight[..., None])
     return (out / torch.where(total == 0, 1.0, total)[..., None]).flatten(1), top + total.log()
 

@@ -18,7 +18,9 @@ def last_states(graph: LocalGraph, lstm: nn.LSTM, rows: Tensor) -> Tensor:
     """
     degree = graph.local_degree
     order = torch.argsort(degree, stable=True)
-    parts: list[Tensor] = [rows.new_zeros(int((degree == 0).sum()), lstm.hidden_size)]
+    # Tied to `rows` even where there is no edge: a backward pass that others wait in must come by here too.
+    nothing = rows.new_zeros(int((degree == 0).sum()), lstm.hidden_size) + rows[:0].sum()
+    parts: list[Tensor] = [nothing]
     for length, count in zip(*torch.unique(degree[degree > 0], return_counts=True), strict=True):
         start = int((degree < length).sum())
         for members in torch.split(order[start : start + int(count)], max(1, BLOCK_EDGES // int(length))):

@@ -15,6 +15,7 @@ from torch import Tensor
 from starling.core.errors import InputError
 from starling.kernels.adjacency import Adjacency, adjacency
 from starling.nn.graph import LocalGraph
+from starling.nn.ops.arrays import split_columns
 from starling.nn.ops.sums import sum_neighbours
 
 
@@ -58,14 +59,15 @@ def sum_relations(
 ) -> Tensor:
     """Σ over relations of (mean or sum over its neighbours) @ weight[r], [rows, F']."""
     blocks = weight.shape[1] if weight.dim() == 4 else 1
-    out = x.new_zeros(rows, weight.shape[-1] * blocks)
+    # Tied to `x` even where there is no edge: a backward pass that others wait in must come by here too.
+    out = x.new_zeros(rows, weight.shape[-1] * blocks) + x[:0].sum()
     for relation, part in enumerate(parts):
         if len(part.rows) == 0:
             continue
         scaled = None if edge_weight is None else edge_weight[part.numbers]
         sums = sum_neighbours(part.edges, x, edge_weight=scaled, row_scale=part.scale if mean else None)
         if weight.dim() == 4:
-            cells = sums.unflatten(1, (blocks, -1)).transpose(0, 1)
+            cells = split_columns(sums, blocks).transpose(0, 1)
             product = (cells @ weight[relation]).transpose(0, 1).flatten(1)
         else:
             product = sums @ weight[relation]

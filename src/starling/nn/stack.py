@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from starling.core.manifest import Record
 from starling.nn.dropout import dropout
+from starling.nn.layer import Layer
 from starling.nn.layers.dense import NGNN, Dense
 from starling.nn.model import LayeredModel
 from starling.nn.norm import Norm, make_norm
@@ -96,6 +97,8 @@ class Stack(LayeredModel):
         probability = settings.dropout if self.training else 0.0
         if settings.activation == "relu" and probability:
             return dropout(view, h, probability, name, relu=True)
+        if settings.activation == "relu" and isinstance(self.graph_layers[index], Layer | Dense | NGNN):
+            return h.relu_()  # our layers give fresh rows that nobody else reads: no second copy of them
         return dropout(view, _ACTIVATIONS[settings.activation](h), probability, name)
 
     def finish(self, view: View, outputs: list[Tensor]) -> Tensor:

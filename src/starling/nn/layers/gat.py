@@ -12,6 +12,7 @@ from starling.core.errors import InputError
 from starling.nn.gather import Attention, Gather, PairAttention
 from starling.nn.initial import Draws
 from starling.nn.layer import Layer, Node, product
+from starling.nn.ops.arrays import split_columns
 from starling.nn.view import View
 
 
@@ -34,7 +35,7 @@ class _Heads(Layer):
     def joined(self, aggregate: Tensor, bias: Tensor) -> Tensor:
         """Heads side by side, or their mean, plus the bias."""
         if self.average and self.heads > 1:
-            aggregate = aggregate.unflatten(1, (self.heads, self.width)).mean(1)
+            aggregate = split_columns(aggregate, self.heads).mean(1)
         return aggregate + bias
 
 
@@ -150,7 +151,7 @@ class GATE(GAT):
         if self.message is None:
             return self.joined(aggregate, self.bias)
         columns = self.heads * self.width
-        attributes = aggregate[:, columns:].unflatten(1, (self.heads, -1))
+        attributes = split_columns(aggregate[:, columns:], self.heads)
         message = torch.einsum("nha,haf->nhf", attributes, self.message).flatten(1)
         return self.joined(aggregate[:, :columns] + message, self.bias)
 

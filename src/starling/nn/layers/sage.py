@@ -50,7 +50,7 @@ class SAGE(Layer):
         if node.rows is not node.own:
             return aggregate.add_(node.own).add_(self.bias)
         out = torch.addmm(self.bias, view.destinations(node.own).to(self.own.dtype), self.own)
-        return torch.addmm(out, aggregate, self.neighbour)
+        return out.addmm_(aggregate, self.neighbour)
 
 
 class LstmSAGE(SAGE):

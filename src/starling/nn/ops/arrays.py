@@ -23,6 +23,11 @@ def accumulator(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
+def split_columns(x: Tensor, groups: int) -> Tensor:
+    """[N, G·F] → [N, G, F], for no rows too."""
+    return x.reshape(len(x), groups, x.shape[1] // groups)
+
+
 def rows(x: Tensor) -> Rows:
     """A matrix as rows; columns must lie next to each other (they are copied together where they do not)."""
     x = x.detach()

@@ -20,7 +20,7 @@ from starling.kernels.pairs import pair_backward, pair_scores
 from starling.kernels.scores import additive_backward, additive_scores, drop_edges, edge_dots
 from starling.kernels.softmax import softmax, softmax_backward
 from starling.kernels.spmm import Coefficients, plain_sum, weighted_sum
-from starling.nn.ops.arrays import applied, rows, table
+from starling.nn.ops.arrays import applied, rows, split_columns, table
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,7 @@ class _SoftmaxSum(Function):
 
 
 def _by_head(products: Tensor, heads: int) -> Tensor:
-    return products.unflatten(1, (heads, -1)).sum(-1)
+    return split_columns(products, heads).sum(-1)
 
 
 def _dropped(

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from starling.nn.graph import LocalGraph
+from starling.nn.ops.arrays import split_columns
 
 
 def sum_neighbours(
@@ -67,7 +68,7 @@ def attend(
         weight = weight * edge_factor
     if own_factor is not None:
         own_weight = torch.cat([own_weight[: len(own_factor)] * own_factor, own_weight[len(own_factor) :]])
-    z = x.unflatten(1, (heads, -1))
+    z = split_columns(x, heads)
     out = (own_weight[..., None] * z[: graph.destinations]).index_add(0, row, weight[..., None] * z[graph.neighbours.long()])
     out = out.flatten(1)
     if edge_rows is not None:
@@ -85,4 +86,4 @@ def additive_score(graph: LocalGraph, source: Tensor, target: Tensor, slope: flo
 def pair_score(graph: LocalGraph, x: Tensor, target: Tensor, vector: Tensor, slope: float) -> Tensor:
     """GATv2's scores, [E, H]."""
     both = leaky_relu(x[graph.neighbours.long()] + target[graph.edge_destination], slope)
-    return (both.unflatten(1, vector.shape) * vector).sum(-1)
+    return (split_columns(both, len(vector)) * vector).sum(-1)

@@ -111,5 +111,5 @@ class _TwoProducts(Function):
         x, own, neighbour = ctx.saved_tensors
         x_gradient = None
         if ctx.needs_input_grad[0]:
-            x_gradient = torch.addmm(own_gradient @ own.t(), neighbour_gradient, neighbour.t())
+            x_gradient = (own_gradient @ own.t()).addmm_(neighbour_gradient, neighbour.t())
         return x_gradient, x.t() @ own_gradient, x.t() @ neighbour_gradient
