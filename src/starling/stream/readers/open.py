@@ -85,7 +85,7 @@ def open_inputs(
     raw = RawGraph(
         edges=readers[0] if len(readers) == 1 else ChainedEdges(readers),
         tables=opened,
-        nodes=_node_count(num_nodes, counted, files[0], opened),
+        nodes=_node_count(num_nodes, counted, files[0]),
         node_types=meta.node_types,
         edge_types=meta.edge_types,
         label_names=meta.label_names,
@@ -192,10 +192,8 @@ _WORDS = {"x": "Features", "y": "Labels", "type": "Node types", "time": "Node ti
 }
 
 
-def _node_count(asked: int | None, counted: int | None, name: str, tables: Sequence[TableReader]) -> int | None:
-    """How many nodes there are, where that is said: by the user, by the archive, or by a table in node order."""
+def _node_count(asked: int | None, counted: int | None, name: str) -> int | None:
+    """How many nodes there are, where the user or the archive says so; otherwise tables and ids tell, later."""
     if asked is not None and counted is not None and asked != counted:
         raise InputError(f"{name} has {counted:,} nodes, --num-nodes says {asked:,}. Leave it out.")
-    if asked is not None or counted is not None:
-        return asked if asked is not None else counted
-    return next((table.expected for table in tables if table.id_kind is None and table.expected is not None), None)
+    return asked if asked is not None else counted

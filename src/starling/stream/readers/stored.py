@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -71,21 +71,21 @@ class MemberContent(Content):
     @contextmanager
     def open(self, runs: int) -> Iterator[ReadInto]:
         """Reads by unpacking."""
-        with zipfile.ZipFile(self.archive) as archive:
+        with zipfile.ZipFile(self.archive) as archive, ExitStack() as opened:
             if runs <= _MOST_STREAMS:
-                yield self._streaming(archive)
+                yield self._streaming(archive, opened)
                 return
             with tempfile.TemporaryFile() as spool:
                 with sound(self.name), archive.open(self.member) as stream:
                     shutil.copyfileobj(stream, spool, _SKIP_BYTES)
                 yield _seeking(spool, self.name)
 
-    def _streaming(self, archive: zipfile.ZipFile) -> ReadInto:
+    def _streaming(self, archive: zipfile.ZipFile, opened: ExitStack) -> ReadInto:
         streams: dict[int, IO[bytes]] = {}
 
         def read_into(position: int, out: memoryview) -> None:
             with sound(self.name):
-                stream = streams.pop(position, None) or self._wound_to(archive, position)
+                stream = streams.pop(position, None) or self._wound_to(opened.enter_context(archive.open(self.member)), position)
                 _fill(stream, out, self.name)
                 if position + len(out) < self.size:
                     streams[position + len(out)] = stream
@@ -95,8 +95,8 @@ class MemberContent(Content):
 
         return read_into
 
-    def _wound_to(self, archive: zipfile.ZipFile, position: int) -> IO[bytes]:
-        stream = archive.open(self.member)
+    @staticmethod
+    def _wound_to(stream: IO[bytes], position: int) -> IO[bytes]:
         while position > 0 and (skipped := stream.read(min(position, _SKIP_BYTES))):
             position -= len(skipped)
         return stream
