@@ -85,7 +85,9 @@ class MemberContent(Content):
 
         def read_into(position: int, out: memoryview) -> None:
             with sound(self.name):
-                stream = streams.pop(position, None) or self._wound_to(opened.enter_context(archive.open(self.member)), position)
+                stream = streams.pop(position, None)
+                if stream is None:
+                    stream = _wound_to(opened.enter_context(archive.open(self.member)), position)
                 _fill(stream, out, self.name)
                 if position + len(out) < self.size:
                     streams[position + len(out)] = stream
@@ -95,11 +97,11 @@ class MemberContent(Content):
 
         return read_into
 
-    @staticmethod
-    def _wound_to(stream: IO[bytes], position: int) -> IO[bytes]:
-        while position > 0 and (skipped := stream.read(min(position, _SKIP_BYTES))):
-            position -= len(skipped)
-        return stream
+
+def _wound_to(stream: IO[bytes], position: int) -> IO[bytes]:
+    while position > 0 and (skipped := stream.read(min(position, _SKIP_BYTES))):
+        position -= len(skipped)
+    return stream
 
 
 def _seeking(file: IO[bytes], name: str) -> ReadInto:
