@@ -25,7 +25,7 @@ class PygLayer(nn.Module):
         graph, rows = view.graph, view.exchange.pull(h)
         edges = torch.stack([graph.neighbours.long(), graph.edge_destination])
         result: Tensor = self.convolution((rows, rows[: graph.destinations]), edges)
-        return result
+        return result.clone()  # the stack's activation writes into a layer's rows, and these may be PyG's to keep
 
 
 def pyg_layer(name: str, fan_in: int, fan_out: int, options: dict[str, Any]) -> PygLayer:

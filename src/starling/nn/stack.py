@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from starling.core.manifest import Record
 from starling.nn.dropout import dropout
-from starling.nn.layer import Layer
 from starling.nn.layers.dense import NGNN, Dense
 from starling.nn.model import LayeredModel
 from starling.nn.norm import Norm, make_norm
@@ -22,12 +21,13 @@ Activation = Literal["relu", "elu", "gelu", "tanh", "none"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "elu": functional.elu,
+    "relu": torch.relu_,
+    "elu": functional.elu_,
     "gelu": functional.gelu,
-    "tanh": torch.tanh,
+    "tanh": torch.tanh_,
     "none": lambda h: h,
 }
+"""In place where there is such a form: layers give fresh rows that nobody else reads, so there need be no second copy."""
 
 
 class StackSettings(Record):
@@ -97,8 +97,6 @@ class Stack(LayeredModel):
         probability = settings.dropout if self.training else 0.0
         if settings.activation == "relu" and probability:
             return dropout(view, h, probability, name, relu=True)
-        if settings.activation == "relu" and isinstance(self.graph_layers[index], Layer | Dense | NGNN):
-            return h.relu_()  # our layers give fresh rows that nobody else reads: no second copy of them
         return dropout(view, _ACTIVATIONS[settings.activation](h), probability, name)
 
     def finish(self, view: View, outputs: list[Tensor]) -> Tensor:

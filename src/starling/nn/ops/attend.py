@@ -20,7 +20,7 @@ from starling.kernels.pairs import pair_backward, pair_scores
 from starling.kernels.scores import additive_backward, additive_scores, drop_edges, edge_dots
 from starling.kernels.softmax import softmax, softmax_backward
 from starling.kernels.spmm import Coefficients, plain_sum, weighted_sum
-from starling.nn.ops.arrays import applied, rows, split_columns, table
+from starling.nn.ops.arrays import applied, rows, table
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,21 +162,21 @@ class _SoftmaxSum(Function):
         weighted_sum(edges.transposed, factors.transposed(), rows(nodes), rows(x_gradient))
         score_gradient = torch.empty(len(edges.neighbours), heads, dtype=x.dtype)
         edge_dots(edges, factors, rows(nodes), rows(x), score_gradient.numpy())
-        shift = -_by_head(nodes * out[:, : x.shape[1]], heads)
+        shift = -_row_dots(nodes, out[:, : x.shape[1]], heads)
         edge_gradient = None
         if edge_rows is not None:
             beside = gradient[:, x.shape[1] :]
             dots = torch.empty_like(score_gradient)
             edge_dots(edges.by_edge, factors, rows(beside), rows(edge_rows), dots.numpy())
             score_gradient += dots
-            shift -= _by_head(beside * out[:, x.shape[1] :], heads)
+            shift -= _row_dots(beside, out[:, x.shape[1] :], heads)
             if ctx.needs_input_grad[3]:
                 edge_gradient = torch.empty_like(edge_rows)
                 only = Coefficients(factors.edge, factors.row, factors.row, factors.row, heads)
                 weighted_sum(edges.by_edge.transposed, only, rows(beside), rows(edge_gradient))
         if log_gradient is not None:
             shift += log_gradient
-        own_gradient = _by_head(nodes[: len(ctx.own)] * x[: len(ctx.own)], heads)
+        own_gradient = _row_dots(nodes[: len(ctx.own)], x[: len(ctx.own)], heads)
         if ctx.dropout is not None:
             given = score_gradient.numpy()
             ctx.dropout.apply(edges, given, given)
@@ -186,8 +186,12 @@ class _SoftmaxSum(Function):
         return x_gradient, score_gradient, own_gradient if ctx.needs_input_grad[2] else None, edge_gradient, None, None
 
 
-def _by_head(products: Tensor, heads: int) -> Tensor:
-    return split_columns(products, heads).sum(-1)
+def _row_dots(a: Tensor, b: Tensor, heads: int) -> Tensor:
+    """⟨a_i, b_i⟩ of each head [N, H]: the dot products of self-loops."""
+    out = torch.empty(len(a), heads, dtype=a.dtype)
+    none = out[:0, 0].numpy()
+    edge_dots(self_loops(len(a)), Coefficients(none, none, none, none, heads), rows(a), rows(b), out.numpy())
+    return out
 
 
 def _dropped(
