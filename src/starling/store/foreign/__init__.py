@@ -1,0 +1,1 @@
+"""Partitions of other tools, read as assignments and written from parts."""
