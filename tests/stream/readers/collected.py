@@ -70,18 +70,28 @@ def rows_of(reader: TableReader) -> Rows:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Blocks of one column as one: an array, or a list of names."""
+    """Blocks of one column as one: an array, sparse rows, or a list of names."""
+    if not parts:
+        return []
     if isinstance(parts[0], CsrRows):
         return joined_sparse(parts)
     return [name for part in parts for name in part.to_pylist()] if isinstance(parts[0], pa.Array) else np.concatenate(parts)
 
 
-def joined_sparse(parts: list[CsrRows]) -> np.ndarray:
-    """Blocks of sparse rows as one dense matrix."""
-    dense = []
-    for part in parts:
-        assert part.offsets[0] == 0
-        rows = np.zeros((len(part), part.width), np.float32)
-        np.add.at(rows, (np.repeat(np.arange(len(part)), np.diff(part.offsets)), part.columns), part.values)
-        dense.append(rows)
-    return np.concatenate(dense)
+def joined_sparse(parts: list[CsrRows]) -> CsrRows:
+    """Blocks of sparse rows as one."""
+    assert all(part.offsets[0] == 0 for part in parts)
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    return CsrRows(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([part.columns for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        parts[0].width,
+    )
+
+
+def dense(rows: CsrRows) -> np.ndarray:
+    """Sparse rows as a matrix."""
+    matrix = np.zeros((len(rows), rows.width), np.float32)
+    matrix[np.repeat(np.arange(len(rows)), np.diff(rows.offsets)), rows.columns] = rows.values
+    return matrix

@@ -49,11 +49,18 @@ def slow_line(line: bytes, dialect: Dialect, blanks: bytes) -> bytes:
         line = rest
 
 
+def has_open_quote(line: bytes, dialect: Dialect) -> bool:
+    quoted, delimiter = rb'"(?:[^"]|"")*"(?!")', re.escape(dialect.delimiter.encode())
+    field = rb"(?:%s[^%s]*|[^\"%s][^%s]*|)" % (quoted, delimiter, delimiter, delimiter)
+    return re.fullmatch(rb"%s(?:%s%s)*" % (field, delimiter, field), line) is None
+
+
 def fast_clean(raw: bytes, dialect: Dialect) -> tuple[list[bytes], list[int]]:
     text, dropped = np.empty(len(raw) + 1, np.uint8), np.empty(len(raw) + 1, np.int64)
     arguments = (ord(dialect.delimiter), dialect.folds, dialect.quotes, dropped)
-    size, kept, gone, longest = clean_lines(np.frombuffer(raw, np.uint8), text, *arguments)
+    size, kept, gone, longest, unclosed = clean_lines(np.frombuffer(raw, np.uint8), text, *arguments)
     lines = text[:size].tobytes().split(b"\n")[:-1]
+    assert unclosed == next((row for row, line in enumerate(lines) if dialect.quotes and has_open_quote(line, dialect)), -1)
     assert len(lines) == kept
     assert longest == max((len(line) + 1 for line in lines), default=0)
     left_out = set(dropped[:gone].tolist())

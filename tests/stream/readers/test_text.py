@@ -122,6 +122,7 @@ BAD = {
     "src,dst,split\n0,1,tain\n": r"train, val or test \(or 0, 1, 2\) in column 'split', got 'tain' at line 2",
     "src,dst,split\n0,1,7\n": r"got '7' at line 2",
     "src,dst,a\n0,1,x\n": r"a number in column 'a', got 'x' at line 2 .*--column type=a, or leave it out with --column skip=a",
+    '0,1\n2,"3\n4,5\n': r"every quote to be closed on its line, got an open one at line 2 of .*edges.csv",
     "0\n1\n": r"at least 2 columns",
     "# only\n\n% comments\n": r"has no rows, only comments or blank lines",
     b"0,1\n\xff\xfe,2\n": r"is not UTF-8 text at line 2\. Save it as UTF-8",

@@ -181,11 +181,12 @@ def _add_by_name(roles: Roles, source: ColumnSource, names: Mapping[str, str], f
 
 def _roles_by_name(names: Sequence[str], known: Mapping[str, str]) -> dict[str, list[int]]:
     """The places of the names that tell a role."""
+    role_of = {word: role for role, words in known.items() for word in words.split()}
     roles: dict[str, list[int]] = {}
-    for role, words in known.items():
-        places = [place for place, name in enumerate(names) if _plain(name) in words.split()]
-        if places:
-            roles[role] = places
+    for place, name in enumerate(names):
+        role = role_of.get(_plain(name))
+        if role is not None:
+            roles.setdefault(role, []).append(place)
     return roles
 
 

@@ -1,7 +1,8 @@
 """Which line is wrong, and why: asked only after a block of lines could not be parsed.
 
-pyarrow says that something is wrong, not always where. So the block is parsed again with every cell as bytes, which finds
-a row of the wrong width; then each column is converted by itself, halving the rows until the one that fails is alone.
+pyarrow says that something is wrong, not always where. So the fields of each line are counted; if all have as many as they
+should, the block is parsed with every cell as bytes and each column converted by itself, halving the rows until the one that
+fails is alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from starling.core.errors import InputError
+from starling.stream.readers.dialect import fields
 from starling.stream.readers.files import first_line
 from starling.stream.readers.lines import Dialect, LineBlock
 from starling.stream.readers.source import Column, Want
@@ -31,9 +33,15 @@ def explain(
     error: Exception,
 ) -> InputError:
     """The error to raise for a block that could not be parsed: the first line at fault and what is wrong with it."""
-    cells = _as_bytes(block, dialect, len(columns), file)
-    if isinstance(cells, InputError):
-        return cells
+    ragged = _ragged(block, dialect, len(columns), file)
+    if ragged is not None:
+        return ragged
+    lines = f"lines {block.line(0)} to {block.line(max(block.count - 1, 0))}"
+    unknown = InputError(f"{file} cannot be parsed in {lines}: {first_line(error)}.")
+    try:
+        cells = _as_bytes(block, dialect, len(columns))
+    except pa.ArrowInvalid:
+        return unknown
     faults = []
     for index, values in enumerate(cells.columns):
         values = values.combine_chunks()
@@ -43,39 +51,31 @@ def explain(
         elif want is not None and (row := first_failing(_to_text(values), _converter(want.type))) is not None:
             got = f"{_shown(values[row].as_py().decode())} at line {block.line(row)} of {file}"
             faults.append((row, f"Expected {want.noun} in {columns[index]}, got {got}. {want.advice}".rstrip()))
-    if faults:
-        return InputError(min(faults)[1])
-    lines = f"lines {block.line(0)} to {block.line(max(block.count - 1, 0))}"
-    return InputError(f"{file} cannot be parsed in {lines}: {first_line(error)}.")
+    return InputError(min(faults)[1]) if faults else unknown
 
 
-def _as_bytes(block: LineBlock, dialect: Dialect, width: int, file: str) -> pa.Table | InputError:
-    """The block with every cell as bytes, or the sentence about its first ragged row."""
-    ragged: list[pacsv.InvalidRow] = []
+def _ragged(block: LineBlock, dialect: Dialect, width: int, file: str) -> InputError | None:
+    """The sentence about the first line with another number of fields, None where there is none."""
+    lines = bytes(block.text).decode("utf-8", errors="replace").split("\n")
+    for row, line in enumerate(lines[: block.count]):
+        quoted = dialect.quotes and '"' in line
+        got = len(fields(line, dialect)) if quoted else line.count(dialect.delimiter) + 1
+        if got != width:
+            return InputError(
+                f"Expected {width} column{'s' if width > 1 else ''}, got {got} at line {block.line(row)} of {file}: "
+                f"{_shown(line)}. Give every line the same columns."
+            )
+    return None
 
-    def remember(row: pacsv.InvalidRow) -> str:
-        ragged.append(row)
-        return "error"
 
+def _as_bytes(block: LineBlock, dialect: Dialect, width: int) -> pa.Table:
     names = [str(index) for index in range(width)]
-    try:
-        return pacsv.read_csv(
-            pa.BufferReader(block.text),
-            pacsv.ReadOptions(column_names=names, block_size=max(1 << 20, block.longest + 1), use_threads=False),
-            pacsv.ParseOptions(
-                delimiter=dialect.delimiter, quote_char='"' if dialect.quotes else False, invalid_row_handler=remember
-            ),
-            pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False),
-        )
-    except pa.ArrowInvalid as error:
-        if not ragged:
-            return InputError(f"{file} cannot be parsed from line {block.line(0)} on: {first_line(error)}.")
-        row = ragged[0]
-        place = f"line {block.line(row.number - 1)} of {file}"
-        return InputError(
-            f"Expected {_count(row.expected_columns)}, got {row.actual_columns} at {place}: {_shown(row.text)}. "
-            "Give every line the same columns."
-        )
+    return pacsv.read_csv(
+        pa.BufferReader(block.text),
+        pacsv.ReadOptions(column_names=names, block_size=max(1 << 20, block.longest + 1)),
+        pacsv.ParseOptions(delimiter=dialect.delimiter, quote_char='"' if dialect.quotes else False),
+        pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False),
+    )
 
 
 def first_failing(values: pa.Array, convert: Callable[[pa.Array], Any]) -> int | None:
@@ -120,7 +120,3 @@ def _converter(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
 
 def _shown(text: str) -> str:
     return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"
-
-
-def _count(columns: int) -> str:
-    return "1 column" if columns == 1 else f"{columns} columns"

@@ -50,8 +50,9 @@ class ColumnEdges(EdgeReader):
             for index in self._columns[role]:
                 if role in ("weight", "attr"):
                     wanted[index] = values.want_number(
+                        columns[index],
                         f"If it is no {'weight' if role == 'weight' else 'attribute'}, say what it is with "
-                        f"--column type={columns[index].name}, or leave it out with --column skip={columns[index].name}."
+                        f"--column type={columns[index].name}, or leave it out with --column skip={columns[index].name}.",
                     )
                 else:
                     wanted[index] = values.want_time(columns[index]) if role == "time" else values.want_code(columns[index])
@@ -61,9 +62,8 @@ class ColumnEdges(EdgeReader):
         columns = self._columns[role]
         if role == "attr":
             return values.matrix(self._source, batch, start, columns, None)
-        if role == "split":
-            return values.edge_splits(self._source, batch, start, columns[0])
-        return (values.codes if role == "type" else values.numbers)(self._source, batch, start, columns[0])
+        convert = {"type": values.codes, "time": values.times, "weight": values.numbers, "split": values.edge_splits}[role]
+        return convert(self._source, batch, start, columns[0])
 
 
 class StoredEdges(EdgeReader):

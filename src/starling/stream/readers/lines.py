@@ -86,8 +86,8 @@ def line_blocks(file: IO[bytes], name: str, dialect: Dialect, size: int) -> Iter
     """The clean lines of a file, from blocks of at most `size` bytes cut at line ends."""
     first_line = 1
     for raw in raw_blocks(file, name, size):
-        block, lines = _clean_block(raw, dialect, first_line)
-        first_line += lines
+        block = _clean_block(raw, name, dialect, first_line)
+        first_line += block.count + len(block.dropped)
         yield block
 
 
@@ -113,24 +113,34 @@ def raw_blocks(file: IO[bytes], name: str, size: int) -> Iterator[NDArray[np.uin
         yield np.frombuffer(buffer, np.uint8, filled)
 
 
-def _clean_block(raw: NDArray[np.uint8], dialect: Dialect, first_line: int) -> tuple[LineBlock, int]:
+def _clean_block(raw: NDArray[np.uint8], name: str, dialect: Dialect, first_line: int) -> LineBlock:
     text = pa.allocate_buffer(len(raw) + 1)
     out = np.frombuffer(text, np.uint8)
     dropped = np.empty(1024, np.int64)
     while True:
-        size, kept, gone, longest = clean_lines(raw, out, ord(dialect.delimiter), dialect.folds, dialect.quotes, dropped)
+        how = ord(dialect.delimiter), dialect.folds, dialect.quotes
+        size, kept, gone, longest, unclosed = clean_lines(raw, out, *how, dropped)
         if gone <= len(dropped):
             break
         dropped = np.empty(gone, np.int64)  # more comments than there was room for their places: once more
-    return LineBlock(text.slice(0, size), kept, longest, first_line, dropped[:gone].copy()), kept + gone
+    block = LineBlock(text.slice(0, size), kept, longest, first_line, dropped[:gone].copy())
+    if unclosed >= 0:
+        raise InputError(
+            f"Expected every quote to be closed on its line, got an open one at line {block.line(unclosed)} of {name}. "
+            "Close it, or write a quote inside a quoted field twice."
+        )
+    return block
 
 
 @compiled
 def clean_lines(
     raw: NDArray[np.uint8], text: NDArray[np.uint8], delimiter: int, folds: bool, quotes: bool, dropped: NDArray[np.int64]
-) -> tuple[int, int, int, int]:
-    """Write the clean form of `raw` into `text`; gives bytes written, lines kept, lines dropped, and the longest kept."""
-    size, kept, gone, longest = 0, 0, 0, 0
+) -> tuple[int, int, int, int, int]:
+    """Write the clean form of `raw` into `text`.
+
+    Gives bytes written, lines kept, lines dropped, the length of the longest kept, and the first with an open quote or -1.
+    """
+    size, kept, gone, longest, unclosed = 0, 0, 0, 0, -1
     i, n = 0, len(raw)
     while i < n:
         while i < n and _is_blank(raw[i], delimiter, folds):
@@ -143,7 +153,9 @@ def clean_lines(
             gone += 1
         else:
             begin = size
-            i, size = _clean_line(raw, i, text, size, delimiter, folds, quotes)
+            i, size, closed = _clean_line(raw, i, text, size, delimiter, folds, quotes)
+            if not closed and unclosed < 0:
+                unclosed = kept
             text[size] = _NEWLINE
             size += 1
             kept += 1
@@ -151,22 +163,26 @@ def clean_lines(
         if i + 1 < n and raw[i] == _RETURN and raw[i + 1] == _NEWLINE:
             i += 1
         i += 1
-    return size, kept, gone, longest
+    return size, kept, gone, longest, unclosed
 
 
 @compiled
-def _clean_line(raw: Any, i: int, text: Any, size: int, delimiter: int, folds: bool, quotes: bool) -> tuple[int, int]:
-    """Copy one line, from its first character that is no blank; gives where it ends and the bytes written so far."""
+def _clean_line(raw: Any, i: int, text: Any, size: int, delimiter: int, folds: bool, quotes: bool) -> tuple[int, int, bool]:
+    """Copy one line from its first character that is no blank.
+
+    Gives where it ends, the bytes written so far, and whether its quotes are closed.
+    """
     n = len(raw)
-    field_begins = True
+    field_begins, closed = True, True
     while i < n and not _is_end(raw[i]):
         letter = raw[i]
         if letter == _QUOTE and quotes and field_begins:
-            close = _closing_quote(raw, i)
-            for k in range(i, close):
+            begin = i
+            i, closed = _after_quoted(raw, i)
+            for k in range(begin, i):
                 text[size] = raw[k]
                 size += 1
-            i, field_begins = close, False
+            field_begins = False
         elif _is_blank(letter, delimiter, folds):
             begin = i
             while i < n and _is_blank(raw[i], delimiter, folds):
@@ -184,21 +200,21 @@ def _clean_line(raw: Any, i: int, text: Any, size: int, delimiter: int, folds: b
             size += 1
             i += 1
             field_begins = letter == delimiter
-    return i, size
+    return i, size, closed
 
 
 @compiled
-def _closing_quote(raw: Any, i: int) -> int:
-    """The place after the quoted field that begins at i; a doubled quote inside is a letter. It ends with the line at most."""
+def _after_quoted(raw: Any, i: int) -> tuple[int, bool]:
+    """The place after the quoted field that begins at i, and whether its quote is closed; a doubled quote is a letter."""
     n = len(raw)
     i += 1
     while i < n and not _is_end(raw[i]):
         if raw[i] == _QUOTE:
             if i + 1 == n or raw[i + 1] != _QUOTE:
-                return i + 1
+                return i + 1, True
             i += 1
         i += 1
-    return i
+    return i, False
 
 
 @compiled

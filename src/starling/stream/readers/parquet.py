@@ -25,14 +25,14 @@ class ParquetColumns(ColumnSource):
     def __init__(self, name: str, block: int) -> None:
         self._path, self.name = existing(name), name
         with self._open() as file, sound(name):
-            self._schema, self.rows = file.schema_arrow, file.metadata.num_rows
+            self._schema, self._names, self.rows = file.schema_arrow, file.schema_arrow.names, file.metadata.num_rows
             groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
             row_bytes = sum(group.total_byte_size for group in groups) // max(1, self.rows)
-        if len(set(self._schema.names)) < len(self._schema.names):
+        if len(set(self._names)) < len(self._names):
             raise InputError(f"Expected every column of {name} to have a name of its own. Rename those that share one.")
         self._batch = max(1, min(_MOST_ROWS, block // max(1, row_bytes, 8 * len(self._schema))))
         kinds = [_kind(field.type) for field in self._schema]
-        self.columns = tuple(map(Column, range(len(kinds)), self._schema.names, kinds, kinds))
+        self.columns = tuple(map(Column, range(len(kinds)), self._names, kinds, kinds))
 
     def check(self, wanted: Mapping[int, Want]) -> None:
         """Refuse a column whose type cannot hold what is wanted."""
@@ -45,7 +45,7 @@ class ParquetColumns(ColumnSource):
 
     def batches(self, wanted: Mapping[int, Want]) -> Iterator[Batch]:
         """The wanted columns, some rows at a time."""
-        names = [self._schema.names[index] for index in wanted]
+        names = [self._names[index] for index in wanted]
         start = 0
         with self._open() as file:
             batches = file.iter_batches(self._batch, columns=names)
@@ -54,7 +54,7 @@ class ParquetColumns(ColumnSource):
                     batch = next(batches, None)
                 if batch is None:
                     break
-                columns = {index: batch.column(self._schema.names[index]) for index in wanted}
+                columns = {index: batch.column(self._names[index]) for index in wanted}
                 yield {index: self._convert(columns[index], index, want, start) for index, want in wanted.items()}
                 start += len(batch)
 
@@ -74,12 +74,20 @@ class ParquetColumns(ColumnSource):
                 self.refuse(start + wrong, index, want.noun, str(values[wrong].as_py()))
         if pa.types.is_date32(values.type):
             values = values.cast(pa.int32())  # days; pyarrow has no direct way to 64 bits
-        exact = not pa.types.is_floating(want.type)  # a rounded number is fine, a cut id is not
         try:
-            return values.cast(wanted, safe=exact)
+            return _cast(values, wanted)
         except pa.ArrowInvalid:
-            row = first_failing(values, lambda part: part.cast(wanted, safe=exact)) or 0
-        self.refuse(start + row, index, want.noun, f"'{values[row].as_py()}'", want.advice)
+            row = first_failing(values, lambda part: _cast(part, wanted)) or 0
+        got = "bytes that are not UTF-8" if pa.types.is_string(wanted) else f"'{values[row].as_py()}'"
+        self.refuse(start + row, index, want.noun, got, want.advice)
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Convert exactly: a rounded number is fine, a cut id or a broken text is not."""
+    values = values.cast(wanted, safe=not (pa.types.is_floating(wanted) or pa.types.is_list(wanted)))
+    if pa.types.is_string(wanted):
+        values.validate(full=True)  # Parquet calls any bytes text
+    return values
 
 
 def _acceptable(wanted: pa.DataType) -> tuple[Kind, ...]:

@@ -54,8 +54,10 @@ class ColumnTable(TableReader):
         column = self._source.columns[index]
         if role == "id":
             return values.want_ids(self.id_kind or "integer")
-        if role == "x":
-            return values.want_number(f"If it is no feature, leave it out with --column {self._option}.skip={column.name}.")
+        if role == "x" or (role == "label" and len(self._columns["label"]) > 1):
+            what = "label" if role == "label" else "feature"
+            advice = f"If it is no {what}, leave it out with --column {self._option}.skip={column.name}."
+            return values.want_number(column, advice)
         if role in ("train", "val", "test"):
             return Want(pa.bool_())
         if role == "split":
@@ -79,7 +81,7 @@ class ColumnTable(TableReader):
             return {role: values.mask(batch[columns[0]])}
         if role == "id":
             return {}
-        convert = values.numbers if role == "time" else values.codes
+        convert = values.times if role == "time" else values.codes
         return {role: convert(self._source, batch, start, columns[0])}
 
 

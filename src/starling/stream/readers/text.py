@@ -69,7 +69,7 @@ class TextColumns(ColumnSource):
                 self._places.add(row, block)
                 table = self._parse(block, wanted)
                 row += block.count
-                yield {index: table.column(str(index)).combine_chunks() for index in wanted}
+                yield {index: table.column(place).combine_chunks() for place, index in enumerate(wanted)}
 
     def place(self, row: int) -> str:
         """The line of a row that has been read."""
@@ -86,7 +86,8 @@ class TextColumns(ColumnSource):
         return table
 
     def _guess_dialect(self) -> Dialect:
-        return guess_dialect(_sample(self._first_block(Dialect(","))), self.name)
+        plain = Dialect("\t")  # only drops comments and blanks, and keeps all that may be a delimiter
+        return guess_dialect(_sample(self._first_block(plain)), self.name)
 
     def _first_block(self, dialect: Dialect) -> LineBlock:
         with self._text.head() as file:
@@ -104,7 +105,7 @@ class TextColumns(ColumnSource):
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             columns = [Column(index, name, "other", "other") for name, index in names.items()]
             raise explain(block, self._dialect, columns, {}, self.name, error) from error
-        return [_kind(table.schema.field(name).type) for name in names]
+        return [_kind(found) for found in table.schema.types]
 
 
 def parse(block: LineBlock, dialect: Dialect, width: int, types: Mapping[int, pa.DataType], *, only: bool) -> pa.Table:

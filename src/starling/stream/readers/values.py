@@ -30,9 +30,9 @@ def id_kind_of(column: Column) -> IdKind:
     return "integer" if column.first in ("integer", "empty") else "string"
 
 
-def want_number(advice: str = "") -> Want:
-    """Numbers to compute with, float32."""
-    return Want(pa.float32(), advice)
+def want_number(column: Column, advice: str = "") -> Want:
+    """Numbers to compute with, float32; true and false are 1 and 0."""
+    return Want(pa.bool_() if column.kind == "boolean" else pa.float32(), advice)
 
 
 def want_code(column: Column) -> Want:
@@ -56,8 +56,13 @@ def ids(source: ColumnSource, batch: Batch, start: int, column: int) -> Ids:
     return _array(source.filled(batch, start, column, "a node id"))
 
 
-def numbers(source: ColumnSource, batch: Batch, start: int, column: int) -> NDArray[Any]:
+def numbers(source: ColumnSource, batch: Batch, start: int, column: int) -> NDArray[np.float32]:
     """One number a row, none empty."""
+    return np.asarray(_array(source.filled(batch, start, column, "a number")), np.float32)
+
+
+def times(source: ColumnSource, batch: Batch, start: int, column: int) -> NDArray[Any]:
+    """One time a row, none empty, int64 or float64."""
     return _array(source.filled(batch, start, column, "a number"))  # type: ignore[no-any-return]
 
 
