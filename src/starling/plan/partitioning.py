@@ -29,7 +29,7 @@ from starling.partition.ownership import to_edge_cut
 from starling.partition.quality import Quality, measure, measure_random
 from starling.partition.registry import make_method
 from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
-from starling.store.foreign import read_foreign_assignment
+from starling.store.foreign.any_layout import read_foreign_assignment
 from starling.store.graph import Graph
 from starling.store.shards import build_parts
 
