@@ -29,7 +29,7 @@ def worker_bytes(graph: GraphManifest, nodes: int, halo: int, edges: int, *, hid
     edge_rows = sum(_row_bytes(table) for table in graph.edge_tables.values()) * edges
     halo_rows = sum(_row_bytes(table) for name, table in graph.node_tables.items() if name.partition("@")[0] == "x") * halo
     working = layers * (3 * nodes + halo) * hidden * 4
-    return _BASE_BYTES + structure + node_rows + edge_rows + halo_rows + working
+    return int(_BASE_BYTES + structure + node_rows + edge_rows + halo_rows + working)
 
 
 def fewest_parts(graph: GraphManifest, worker_memory: int) -> int:
