@@ -23,6 +23,9 @@ LEAST_SLOTS = 4
 
 _FIXED = 6  # bytes a node of slots: where they begin, how many are used
 
+LEAST_COUNTS = 3 * LEAST_SLOTS + _FIXED
+"""Bytes a node of the smallest sketch."""
+
 
 class Counts(ABC):
     """Counts that follow every move of a sweep."""

@@ -12,18 +12,15 @@ from starling.core.assignment import Assignment
 from starling.partition.contract import Partitioner, PartitionTask
 from starling.partition.flock.anneal import Annealing, anneal
 from starling.partition.flock.coarse import Start, flock_graph, start_parts
-from starling.partition.flock.counts import slots_that_fit
+from starling.partition.flock.counts import LEAST_COUNTS, slots_that_fit
 from starling.partition.flock.flocks import ONES, find_flocks
-from starling.partition.flock.plan import Effort, plan_effort
+from starling.partition.flock.plan import ANNEALING, CLUSTERING, Effort, plan_effort
 from starling.partition.flock.repair import fill_empty_parts
 from starling.partition.flock.windows import Windows
 from starling.partition.in_memory import spread_evenly
 from starling.partition.passes import count_connections, pass_bytes
 
 Whole = TypeVar("Whole", bound=np.integer)
-
-BYTES_A_NODE = 26
-"""Clustering holds degree, label, size, strength and waiting; annealing place, degree, flock, part and counts."""
 
 
 class Flock(Partitioner):
@@ -62,8 +59,9 @@ class Flock(Partitioner):
     settings: Settings
 
     def memory_needed(self, task: PartitionTask) -> int:
-        """The state of the phase that holds most; windows take what is left."""
-        return (BYTES_A_NODE + min(task.parts, 16)) * task.edges.nodes + pass_bytes(task.edges)
+        """The least state of the phase that holds most: counts may take half of what is free, windows the rest."""
+        least = max(CLUSTERING, ANNEALING + 2 * min(task.parts, LEAST_COUNTS))
+        return least * task.edges.nodes + pass_bytes(task.edges)
 
     def _assign(self, task: PartitionTask) -> Assignment:
         nodes, parts = task.edges.nodes, task.parts

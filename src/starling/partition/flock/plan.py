@@ -20,6 +20,15 @@ VISITED_ENTRIES = 300_000_000
 SMALL_GRAPH = 1 << 20
 """Entries below which three starts are annealed: they cost little, and small graphs vary most by seed."""
 
+CLUSTERING = 20
+"""Bytes a node of phase 1: degree, label, size, strength, waiting."""
+
+ANNEALING = 14
+"""Bytes a node of phases 2 and 3 beside counts: place, degree, flock, part."""
+
+LEAST_WINDOW = 1 << 16
+"""Entries of the smallest window worth a look."""
+
 _WINDOW_BYTES = 5  # a neighbour, and a share of the offsets
 _TIE_BYTES = 24  # a tie, its reverse and the merged row
 
@@ -49,15 +58,14 @@ class Effort:
 def plan_effort(task: PartitionTask, entries: int, *, sweeps: int, starts: int, flock: int, keep: int, visits: int) -> Effort:
     """Choose what the settings leave open; `entries` are the neighbours of all nodes together."""
     nodes = task.edges.nodes
-    clustering = 20 * nodes
-    count_bytes = min(nodes * task.parts, max(nodes * 8, (task.memory - pass_bytes(task.edges)) // 3))
-    annealing = 14 * nodes + count_bytes
-    left = task.memory - max(clustering, annealing) - pass_bytes(task.edges)
+    free = task.memory - pass_bytes(task.edges)
+    count_bytes = max(0, (free - ANNEALING * nodes) // 2)
+    held = max(CLUSTERING * nodes, ANNEALING * nodes + min(count_bytes, nodes * task.parts))
     metis_entries = max(50_000, task.memory // 5 // METIS_BYTES)
     few_ties = entries > 4 * metis_entries
     size = LARGE_FLOCK if few_ties else SMALL_FLOCK
     return Effort(
-        window_entries=max(1 << 16, left // _WINDOW_BYTES),
+        window_entries=max(LEAST_WINDOW, (free - held) // _WINDOW_BYTES),
         metis_entries=metis_entries,
         count_bytes=count_bytes,
         tie_bytes=task.memory // 5,
