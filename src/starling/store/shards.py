@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.core.assignment import Assignment, AssignmentManifest, Note, load_assignment
+from starling.core.assignment import AssignmentManifest, Note, load_assignment
 from starling.core.errors import InputError
 from starling.core.manifest import Table
 from starling.core.memory import format_bytes
@@ -35,12 +35,13 @@ from starling.store.sharding.node_order import NodeOrder, order_nodes, sub_part_
 from starling.store.sharding.node_tables import NodeTableCutter
 from starling.store.sharding.out_edges import write_out_edges
 from starling.store.sharding.send_lists import write_halo, write_send_lists
-from starling.store.sharding.survey import survey_edges
+from starling.store.sharding.survey import Survey, survey_edges
 
 if TYPE_CHECKING:
     from starling.store.graph import Graph
 
 MOST_HALO_HOPS = 3
+EDGE_PART = "edge_part.npy"
 _BYTES_PER_NODE = 36
 _PROGRAM_BYTES = 160 << 20
 
@@ -53,6 +54,11 @@ class ShardSettings:
     sub_parts: int = 1
     memory: int = 1 << 30
     threads: int | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """The memory, as something that knows how much of it is left."""
+        return Budget(self.memory)
 
 
 def memory_for_shards(nodes: int) -> int:
@@ -77,17 +83,42 @@ def build_parts(
     `quality` is recorded as it is. Disk: the result, and up to 12 bytes an edge or once the widest node table besides.
     """
     settings = ShardSettings(halo_hops, sub_parts, memory, threads)
-    assignment, assigned = load_assignment(assignment_directory)
+    assigned = AssignmentManifest.read(assignment_directory)
     _check(graph, assigned, settings)
-    builder = _Builder(graph, assignment, assigned, assignment_directory, staging, settings, progress)
     scratch = staging / "scratch"
     scratch.mkdir()
-    records = builder.build(scratch)
+    survey = survey_edges(graph.edge_stream(), threads=threads, progress=progress)
+    order = _number_nodes(graph, assignment_directory, survey, progress)
+    order.save(staging)
+    shards = [staging / shard_name(part) for part in range(assigned.parts)]
+    entries = sort_edges(
+        graph.edge_stream(),
+        order,
+        survey,
+        scratch,
+        edge_part=NpyReader(assignment_directory / EDGE_PART) if assigned.kind == "vertex-cut" else None,
+        tables={name: NpyReader(graph.path / table.files[0]) for name, table in graph.manifest.edge_tables.items()},
+        budget=settings.budget,
+        threads=threads,
+        progress=progress,
+    )
+    tables = _shard_tables(graph.manifest.edge_tables, EDGE_TABLES)
+    writer = InEdgesWriter(order, survey, entries, assigned.kind, halo_hops, threads)
+    records = []
+    with progress.task("Building shards", len(shards), unit="parts") as task:
+        for part, shard in enumerate(shards):
+            records.append(_build_shard(part, shard, writer, order, survey, tables, scratch, settings))
+            if halo_hops <= 1:  # with more hops, other parts read these rows too
+                entries.remove(part)
+            task.advance(1)
+    del survey, writer
+    write_send_lists(shards, order.offsets, max(1, halo_hops), progress)
+    _cut_node_tables(graph, order, shards, scratch, settings, progress)
     for name in graph.manifest.files:
         if name.startswith("ids."):
             shutil.copyfile(graph.path / name, staging / name)
     shutil.rmtree(scratch)
-    return builder.manifest(records, quality or {}).seal(staging)
+    return _manifest(graph, assigned, settings, order, records, quality or {}).seal(staging)
 
 
 def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) -> None:
@@ -104,6 +135,8 @@ def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) 
             f"A vertex-cut has no halo hops to choose (got {settings.halo_hops}): each edge is in one part, its ends masters "
             "or mirrors there. Leave out --halo-hops, or make it an edge-cut."
         )
+    if assigned.kind == "vertex-cut" and EDGE_PART not in assigned.files:
+        raise InputError(f"The assignment is a vertex-cut but has no {EDGE_PART}, the part of each edge. Partition again.")
     if settings.sub_parts < 1:
         raise InputError(f"Expected at least 1 sub-part in a part, got {settings.sub_parts}.")
     sparse = [name for name, table in whole.edge_tables.items() if table.layout != "dense"]
@@ -119,135 +152,104 @@ def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) 
         )
 
 
-class _Builder:
-    """The steps of one build, in order; each frees what the next does not need."""
+def _number_nodes(graph: Graph, assignment_directory: Path, survey: Survey, progress: Progress) -> NodeOrder:
+    # The assignment is not kept: its files are mapped, and their pages would count for as long as they are.
+    assignment, _ = load_assignment(assignment_directory)
+    locality: NDArray[Any] | None = assignment.locality
+    if locality is None:
+        locality = streamed_locality(graph.edge_stream(), assignment.owner, survey, progress=progress)
+    elif int(locality.min(initial=0)) < 0:
+        raise InputError(f"{assignment_directory} has a negative locality, which ranks nothing. Partition again.")
+    return order_nodes(assignment.owner, assignment.parts, locality)
 
-    def __init__(
-        self,
-        graph: Graph,
-        assignment: Assignment,
-        assigned: AssignmentManifest,
-        assignment_directory: Path,
-        staging: Path,
-        settings: ShardSettings,
-        progress: Progress,
-    ) -> None:
-        self._graph, self._assigned, self._staging = graph, assigned, staging
-        self._settings, self._budget, self._progress = settings, Budget(settings.memory), progress
-        self._edge_part = NpyReader(assignment_directory / "edge_part.npy") if assignment.kind == "vertex-cut" else None
-        self._survey = survey_edges(graph.edge_stream(), threads=settings.threads, progress=progress)
-        self._order = self._order_nodes(assignment)
-        self._order.save(staging)
-        self._shards = [staging / shard_name(part) for part in range(assignment.parts)]
-        self._node_tables = _shard_tables(graph.manifest.node_tables, NODE_TABLES)
-        self._edge_tables = _shard_tables(graph.manifest.edge_tables, EDGE_TABLES)
 
-    def build(self, scratch: Path) -> list[PartRecord]:
-        """Write everything but the manifest."""
-        records = self._build_edges(scratch)
-        hops = max(1, self._settings.halo_hops)
-        write_send_lists(self._shards, self._order.offsets, hops, self._progress)
-        cutter = NodeTableCutter(
-            self._graph.path,
-            self._graph.manifest,
-            self._order,
-            self._shards,
-            scratch,
-            budget=self._budget,
-            threads=self._settings.threads,
-            progress=self._progress,
-        )
-        for name, table in self._node_tables.items():
-            cutter.cut(name, table.files)
-        if self._graph.manifest.node_types:
-            cutter.write_type_rows()
-        return records
+def _build_shard(
+    part: int,
+    shard: Path,
+    writer: InEdgesWriter,
+    order: NodeOrder,
+    survey: Survey,
+    edge_tables: dict[str, Table],
+    scratch: Path,
+    settings: ShardSettings,
+) -> PartRecord:
+    """Write everything of one shard but its send lists and node tables."""
+    shard.mkdir()
+    found = writer.write(part, shard, {name: table.files[0] for name, table in edge_tables.items()})
+    write_halo(shard, found.halo, order.offsets)
+    positions = np.concatenate([order.positions(part), *(order.position_of_global[hop] for hop in found.halo)])
+    save_array(shard / POSITION, positions)
+    save_array(shard / IN_DEGREE, survey.in_degree[positions])
+    save_array(shard / OUT_DEGREE, survey.out_degree[positions])
+    columns = len(positions)
+    del positions
+    transposing = scratch / "transpose"
+    write_out_edges(shard, found.offsets, columns, scratch=transposing, budget=settings.budget, threads=settings.threads)
+    return PartRecord(
+        nodes=len(order.positions(part)),
+        halo=tuple(len(hop) for hop in found.halo),
+        rows=len(found.offsets) - 1,
+        edges=int(found.offsets[-1]),
+        dropped=found.dropped,
+        sub_offsets=tuple(sub_part_offsets(order, part, settings.sub_parts, survey.in_degree).tolist()),
+    )
 
-    def manifest(self, records: list[PartRecord], quality: dict[str, Note]) -> PartsManifest:
-        """What the manifest will say, files apart."""
-        whole, assigned = self._graph.manifest, self._assigned
-        return PartsManifest(
-            kind=assigned.kind,
-            parts=assigned.parts,
-            sub_parts=self._settings.sub_parts,
-            halo_hops=self._settings.halo_hops,
-            nodes=whole.nodes,
-            edges=whole.edges,
-            directed=whole.directed,
-            offsets=tuple(self._order.offsets.tolist()),
-            shards=tuple(records),
-            method=assigned.method,
-            seed=assigned.seed,
-            settings=assigned.settings,
-            notes=assigned.notes,
-            passes=assigned.passes,
-            quality=quality,
-            input=whole.files["edges.npy"].sha256,
-            ids=whole.ids,
-            node_types=whole.node_types,
-            edge_types=whole.edge_types,
-            node_tables=self._node_tables,
-            edge_tables=self._edge_tables,
-            labels=whole.labels,
-            splits=whole.splits,
-        )
 
-    def _order_nodes(self, assignment: Assignment) -> NodeOrder:
-        locality: NDArray[Any] | None = assignment.locality
-        if locality is None:
-            stream = self._graph.edge_stream()
-            locality = streamed_locality(stream, assignment.owner, self._survey, progress=self._progress)
-        elif int(locality.min(initial=0)) < 0:
-            raise InputError("The assignment has a negative locality, which ranks nothing. Partition again.")
-        return order_nodes(assignment.owner, assignment.parts, locality)
-
-    def _build_edges(self, scratch: Path) -> list[PartRecord]:
-        settings = self._settings
-        tables = self._graph.manifest.edge_tables
-        entries = sort_edges(
-            self._graph.edge_stream(),
-            self._order,
-            self._survey,
-            scratch,
-            edge_part=self._edge_part,
-            tables={name: NpyReader(self._graph.path / table.files[0]) for name, table in tables.items()},
-            budget=self._budget,
-            threads=settings.threads,
-            progress=self._progress,
-        )
-        writer = InEdgesWriter(self._order, self._survey, entries, self._assigned.kind, settings.halo_hops, settings.threads)
-        with self._progress.task("Building shards", self._graph.manifest.edges) as task:
-            records = []
-            for part in range(len(self._shards)):
-                records.append(self._build_shard(part, writer, scratch))
-                if settings.halo_hops <= 1:  # with more hops, other parts read these rows too
-                    entries.remove(part)
-                task.advance(int(entries.bounds[part + 1] - entries.bounds[part]))
-        del self._survey
-        return records
-
-    def _build_shard(self, part: int, writer: InEdgesWriter, scratch: Path) -> PartRecord:
-        shard = self._shards[part]
-        shard.mkdir()
+def _cut_node_tables(
+    graph: Graph, order: NodeOrder, shards: list[Path], scratch: Path, settings: ShardSettings, progress: Progress
+) -> None:
+    for shard in shards:
         (shard / NODE_TABLES).mkdir()
-        found = writer.write(part, shard, {name: table.files[0] for name, table in self._edge_tables.items()})
-        write_halo(shard, found.halo, self._order.offsets)
-        positions = np.concatenate([self._order.positions(part), *(self._order.position_of_global[hop] for hop in found.halo)])
-        save_array(shard / POSITION, positions)
-        save_array(shard / IN_DEGREE, self._survey.in_degree[positions])
-        save_array(shard / OUT_DEGREE, self._survey.out_degree[positions])
-        columns = len(positions)
-        del positions
-        transposing = scratch / "transpose"
-        write_out_edges(shard, found.offsets, columns, scratch=transposing, budget=self._budget, threads=self._settings.threads)
-        return PartRecord(
-            nodes=int(self._order.offsets[part + 1] - self._order.offsets[part]),
-            halo=tuple(len(hop) for hop in found.halo),
-            rows=len(found.offsets) - 1,
-            edges=int(found.offsets[-1]),
-            dropped=found.dropped,
-            sub_offsets=tuple(sub_part_offsets(self._order, part, self._settings.sub_parts, self._survey.in_degree).tolist()),
-        )
+    cutter = NodeTableCutter(
+        graph.path,
+        graph.manifest,
+        order,
+        shards,
+        scratch / "tables",
+        budget=settings.budget,
+        threads=settings.threads,
+        progress=progress,
+    )
+    for name, table in _shard_tables(graph.manifest.node_tables, NODE_TABLES).items():
+        cutter.cut(name, table.files)
+    if graph.manifest.node_types:
+        cutter.write_type_rows()
+
+
+def _manifest(
+    graph: Graph,
+    assigned: AssignmentManifest,
+    settings: ShardSettings,
+    order: NodeOrder,
+    records: list[PartRecord],
+    quality: dict[str, Note],
+) -> PartsManifest:
+    whole = graph.manifest
+    return PartsManifest(
+        kind=assigned.kind,
+        parts=assigned.parts,
+        sub_parts=settings.sub_parts,
+        halo_hops=settings.halo_hops,
+        nodes=whole.nodes,
+        edges=whole.edges,
+        directed=whole.directed,
+        offsets=tuple(order.offsets.tolist()),
+        shards=tuple(records),
+        method=assigned.method,
+        seed=assigned.seed,
+        settings=assigned.settings,
+        notes=assigned.notes,
+        passes=assigned.passes,
+        quality=quality,
+        input=whole.files["edges.npy"].sha256,
+        ids=whole.ids,
+        node_types=whole.node_types,
+        edge_types=whole.edge_types,
+        node_tables=_shard_tables(whole.node_tables, NODE_TABLES),
+        edge_tables=_shard_tables(whole.edge_tables, EDGE_TABLES),
+        labels=whole.labels,
+        splits=whole.splits,
+    )
 
 
 def _shard_tables(tables: dict[str, Table], folder: str) -> dict[str, Table]:

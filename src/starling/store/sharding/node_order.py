@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from starling.core.npy import save_array
 from starling.kernels.radix import invert, stable_order
 
+_BLOCK = 1 << 20
 OFFSETS, GLOBAL_OF_POSITION, POSITION_OF_GLOBAL = "offsets.npy", "global_of_position.npy", "position_of_global.npy"
 
 
@@ -50,7 +51,9 @@ class NodeOrder:
 def order_nodes(owner: NDArray[np.int32], parts: int, locality: NDArray[Any]) -> NodeOrder:
     """Number the nodes by part, then by locality, then by position. Costs 8 bytes a node beyond the result."""
     offsets = np.zeros(parts + 1, np.int64)
-    np.cumsum(np.bincount(owner, minlength=parts), out=offsets[1:])
+    for start in range(0, len(owner), _BLOCK):  # bincount makes a wide copy of what it is given
+        offsets[1:] += np.bincount(owner[start : start + _BLOCK], minlength=parts)
+    np.cumsum(offsets, out=offsets)
     by_locality = stable_order(locality, int(locality.max(initial=0)))
     order = stable_order(owner, parts - 1, by_locality)
     inverse = np.empty_like(order)
