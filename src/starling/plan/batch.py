@@ -1,0 +1,53 @@
+"""One training step before it has any features: which nodes and edges each layer computes on.
+
+A plan is made of plain arrays over the *rows* of the graph it was made from (positions of a graph directory, or local rows of a
+shard). An engine fills it with features and labels; a model computes on what the engine filled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Block:
+    """The edges of one layer: destination i is source i; sources beyond the destinations are neighbours only.
+
+    Edges of destination i are offsets[i] … offsets[i + 1] − 1; `neighbours` are source numbers of this block, `edge` is where each
+    edge stands in the neighbour lists it was taken from (edge tables are read by it). Where edges were sampled, `row_scale` [D]
+    (uniform) or `edge_scale` [E] is 1 / probability of being taken; both are None where all edges are there.
+    """
+
+    offsets: NDArray[np.int64]
+    neighbours: NDArray[np.int32]
+    edge: NDArray[Any]
+    sources: int
+    row_scale: NDArray[np.float32] | None = None
+    edge_scale: NDArray[np.float32] | None = None
+
+    @property
+    def destinations(self) -> int:
+        """D, the rows that this layer gives."""
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What one step computes: `blocks` outermost first, one a layer.
+
+    `inputs` are the graph rows whose features enter the first block, its sources in order. `targets` are the rows the loss is
+    taken on, `outputs` their row numbers among the last block's destinations, `loss_weight` [T] how much each counts (None:
+    equally). The same block may stand for every layer (global and cluster batches, GraphSAINT).
+    """
+
+    epoch: int
+    step: int
+    inputs: NDArray[Any]
+    blocks: tuple[Block, ...]
+    targets: NDArray[Any]
+    outputs: NDArray[Any]
+    loss_weight: NDArray[np.float32] | None = None
