@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 class Block:
     """The edges of one layer: destination i is source i; sources beyond the destinations are neighbours only.
 
-    Edges of destination i are offsets[i] … offsets[i + 1] − 1. `neighbours` are source numbers of this block; `edge` is where each
-    edge stands in the neighbour lists it was taken from, so that edge tables can be read. Where edges were sampled,
+    Edges of destination i are offsets[i] … offsets[i + 1] − 1. `neighbours` are source numbers of this block; `edge` is where
+    each edge stands in the neighbour lists it was taken from, so that edge tables can be read. Where edges were sampled,
     `row_scale` [D] (uniform) or `edge_scale` [E] is 1 / probability of being taken; both are None where all edges are there.
     """
 
