@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
+from starling.core.npy import write_values
 
 _FILE_MAGIC, _TENSOR_MAGIC = 0xDD5A9FBE3FA2443F, 0xDD5E40F096B4A13F
 _KINDS = {0: "i", 1: "u", 2: "f"}
@@ -43,7 +44,7 @@ def write_dgl_tensors(path: Path, tensors: dict[str, NDArray[Any]]) -> None:
             kind = struct.pack("<BBH", _CODES[values.dtype.kind], values.dtype.itemsize * 8, 1)
             file.write(struct.pack("<3i", _CPU, 0, values.ndim) + kind)
             file.write(struct.pack(f"<{values.ndim}q", *values.shape) + struct.pack("<q", values.nbytes))
-            np.ascontiguousarray(values).tofile(file)
+            write_values(file, values)
 
 
 class _Reader:
