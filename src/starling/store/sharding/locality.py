@@ -36,7 +36,8 @@ def streamed_locality(
         raise InputError(f"Clustering inside parts numbers nodes with 32 bits; this graph has {nodes:,}.")
     mean = max(1.0, 2 * stream.edges / max(nodes, 1))
     weight: NDArray[Any] | None = None
-    clusters = [np.arange(nodes, dtype=np.int32)]
+    clusters: list[NDArray[np.int32]] = []  # of each node, level by level
+    below = np.arange(nodes, dtype=np.int32)
     with progress.task("Clustering inside parts", stream.edges * sum(passes for _, passes in _LEVELS)) as task:
         for size, passes in _LEVELS:
             cap = int(size * mean)
@@ -52,12 +53,11 @@ def streamed_locality(
             for _ in range(passes):
                 for block in stream.blocks():
                     inner = np.empty((len(block.pairs), 2), np.int32)
-                    count = _inner_pairs(block.pairs, owner, clusters[-1], inner)
+                    count = _inner_pairs(block.pairs, owner, below, inner)
                     cluster_edges(inner[:count], rows, weight, cap)
                     task.advance(len(block.pairs))
-            clusters.append(rows[:, CLUSTER][clusters[-1]])
-            if len(clusters) == 2:
-                clusters.pop(0)  # every node for itself says nothing about order
+            below = rows[:, CLUSTER][below]
+            clusters.append(below)
     return _rank_by_levels(clusters)
 
 
