@@ -9,7 +9,7 @@ from starling.core.keyed import stream_key
 from starling.kernels.parallel import parallel_for
 from starling.kernels.partition.hashing import place_by_lower_degree
 from starling.partition.contract import PartitionTask
-from starling.partition.passes import Pairs, count_connections, pass_bytes
+from starling.partition.passes import Pairs, count_connections
 from starling.partition.vertex_cut import VertexCut, place_edges
 
 
@@ -20,10 +20,8 @@ class Dbh(VertexCut):
     summary = "an edge goes where its end of lower degree hashes to"
     source = "Xie et al. 2014"
     passes = 2
-
-    def memory_needed(self, task: PartitionTask) -> int:
-        """A degree and an owner a node."""
-        return 8 * task.edges.nodes + pass_bytes(task.edges)
+    node_bytes = 4
+    keeps_replicas = False
 
     def _place(self, task: PartitionTask) -> NDArray[np.uint16]:
         degree = count_connections(task.edges, task.progress)

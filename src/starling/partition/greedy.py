@@ -12,7 +12,7 @@ from starling.kernels.partition.greedy import place_greedily
 from starling.kernels.partition.replicas import empty_sets
 from starling.partition.contract import PartitionTask
 from starling.partition.passes import Pairs, count_connections
-from starling.partition.vertex_cut import VertexCut, place_edges, replica_bytes
+from starling.partition.vertex_cut import VertexCut, place_edges
 
 
 class Greedy(VertexCut):
@@ -29,6 +29,7 @@ class Greedy(VertexCut):
     summary = "each edge goes where its ends already are, by PowerGraph's four rules"
     source = "PowerGraph (Gonzalez et al. 2012)"
     passes = 2
+    node_bytes = 4
 
     class Settings(VertexCut.Settings):
         """Settings of `greedy`."""
@@ -36,10 +37,6 @@ class Greedy(VertexCut):
         slack: float = Field(0.05, ge=0, description="how many more edges than the mean a part may take, as a share of it")
 
     settings: Settings
-
-    def memory_needed(self, task: PartitionTask) -> int:
-        """Replica sets and degrees."""
-        return replica_bytes(task)
 
     def _place(self, task: PartitionTask) -> NDArray[np.uint16]:
         unplaced = count_connections(task.edges, task.progress)

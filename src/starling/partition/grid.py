@@ -11,7 +11,7 @@ from starling.core.keyed import stream_key
 from starling.kernels.parallel import parallel_for
 from starling.kernels.partition.hashing import place_on_grid
 from starling.partition.contract import PartitionTask
-from starling.partition.passes import Pairs, pass_bytes
+from starling.partition.passes import Pairs
 from starling.partition.vertex_cut import VertexCut, place_edges
 
 
@@ -26,10 +26,8 @@ class Grid(VertexCut):
     summary = "2D: an edge's part is its source's row and its destination's column of a grid"
     source = "GraphTheta §5.4"
     passes = 1
-
-    def memory_needed(self, task: PartitionTask) -> int:
-        """The owners."""
-        return 4 * task.edges.nodes + pass_bytes(task.edges)
+    node_bytes = 0
+    keeps_replicas = False
 
     def _place(self, task: PartitionTask) -> NDArray[np.uint16]:
         rows, columns = grid_shape(task.parts)

@@ -10,7 +10,7 @@ from starling.kernels.partition.hdrf import place_hdrf
 from starling.kernels.partition.replicas import empty_sets
 from starling.partition.contract import PartitionTask
 from starling.partition.passes import Pairs
-from starling.partition.vertex_cut import VertexCut, place_edges, replica_bytes
+from starling.partition.vertex_cut import VertexCut, place_edges
 
 
 class Hdrf(VertexCut):
@@ -25,6 +25,7 @@ class Hdrf(VertexCut):
     summary = "each edge goes where its end of lower degree is, weighed against balance"
     source = "Petroni et al. 2015"
     passes = 1
+    node_bytes = 4
 
     class Settings(VertexCut.Settings):
         """Settings of HDRF."""
@@ -32,10 +33,6 @@ class Hdrf(VertexCut):
         balance: float = Field(1.1, ge=0, description="λ, what balance counts for; above 1 it can outweigh a replica")
 
     settings: Settings
-
-    def memory_needed(self, task: PartitionTask) -> int:
-        """Replica sets and degrees."""
-        return replica_bytes(task)
 
     def _place(self, task: PartitionTask) -> NDArray[np.uint16]:
         seen, load = np.zeros(task.edges.nodes, np.int32), np.zeros(task.parts, np.int64)

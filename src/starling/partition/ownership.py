@@ -54,6 +54,11 @@ def choose_owners(task: PartitionTask, edge_part: NDArray[np.uint16], rule: Owne
     return owner, passes
 
 
+def owning_bytes(task: PartitionTask) -> int:
+    """What choosing owners holds: the owners and the counts, of all nodes at once or as many as half the memory allows."""
+    return 4 * task.edges.nodes + min(4 * task.parts * task.edges.nodes, task.memory // 2)
+
+
 def _count(task: PartitionTask, edge_part: NDArray[np.uint16], base: int, end: int) -> NDArray[np.int32]:
     counts = np.zeros((end - base, task.parts), np.int32)
     blocks = edge_blocks(task.edges, "choosing owners", task.progress)

@@ -52,12 +52,13 @@ class Spring(Partitioner):
     def _assign(self, task: PartitionTask) -> Assignment:
         rows = self._cluster(task)
         size, into, merged = self._merge(rows, task.parts)
-        clusters = np.flatnonzero(size)
-        part = np.empty(len(rows), np.int32)
-        descending = clusters[np.argsort(-size[clusters], kind="stable")]  # 30
-        pack_in_order(descending, size, task.parts, part)  # 31–33
         first = np.ascontiguousarray(rows[:, CLUSTER])
         isolated = int(np.count_nonzero(rows[:, RICHEST] < 0))  # clusters by nobody's choice, not counted in Table 2 either
+        del rows
+        clusters = np.flatnonzero(size)
+        part = np.empty(len(first), np.int32)
+        descending = clusters[np.argsort(-size[clusters], kind="stable")]  # 30
+        pack_in_order(descending, size, task.parts, part)  # 31–33
         notes = {"clusters": len(clusters) + merged - isolated, "merged_clusters": len(clusters) - isolated}
         return Assignment("edge-cut", task.parts, part[into[first]], None, nested_order(into)[first], passes=2, notes={**notes})
 

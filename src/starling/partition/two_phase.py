@@ -17,7 +17,7 @@ from starling.partition.clusters import Clusters, found_clusters
 from starling.partition.contract import PartitionTask
 from starling.partition.edge_parts import part_blocks
 from starling.partition.passes import Pairs, pair_blocks
-from starling.partition.vertex_cut import VertexCut, place_edges, replica_bytes
+from starling.partition.vertex_cut import VertexCut, place_edges
 
 
 class TwoPhase(VertexCut):
@@ -33,6 +33,7 @@ class TwoPhase(VertexCut):
     summary = "clusters of the stream packed into parts, each edge to one of its clusters' two parts"
     source = "2PS-L (Mayer et al. 2022)"
     passes = 4
+    node_bytes = 44
 
     class Settings(VertexCut.Settings):
         """Settings of 2PS-L."""
@@ -43,10 +44,6 @@ class TwoPhase(VertexCut):
         )
 
     settings: Settings
-
-    def memory_needed(self, task: PartitionTask) -> int:
-        """Replica sets, and a node's row, cluster volume and cluster's part."""
-        return replica_bytes(task) + 24 * task.edges.nodes
 
     def _place(self, task: PartitionTask) -> NDArray[np.uint16]:
         clusters = self._cluster(task)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from pydantic import Field
 from starling.core.assignment import Assignment
 from starling.partition.contract import Partitioner, PartitionTask
 from starling.partition.edge_parts import EdgeParts
-from starling.partition.ownership import OwnerRule, choose_owners
+from starling.partition.ownership import OwnerRule, choose_owners, owning_bytes
 from starling.partition.passes import Pairs, edge_blocks, pass_bytes
 
 
@@ -25,8 +26,12 @@ class VertexCut(Partitioner):
     """A method that gives each edge a part."""
 
     kind = "vertex-cut"
-    passes: int
+    passes: ClassVar[int]
     """Passes over the edges until all are placed."""
+    node_bytes: ClassVar[int]
+    """What a node takes while edges are placed, replica sets aside."""
+    keeps_replicas: ClassVar[bool] = True
+    """Whether edges are placed by where replicas are: 8 bytes a node for every 64 parts."""
 
     class Settings(Partitioner.Settings):
         """What every vertex-cut method can be told."""
@@ -37,6 +42,11 @@ class VertexCut(Partitioner):
         )
 
     settings: Settings
+
+    def memory_needed(self, task: PartitionTask) -> int:
+        """What placing edges takes, or choosing owners afterwards, whichever is more."""
+        sets = 8 * ((task.parts + 63) // 64) if self.keeps_replicas else 0
+        return max(task.edges.nodes * (self.node_bytes + sets), owning_bytes(task)) + pass_bytes(task.edges)
 
     def _assign(self, task: PartitionTask) -> Assignment:
         edge_part = self._place(task)
@@ -60,8 +70,3 @@ def place_edges(task: PartitionTask, place: Placer, name: str = "edge_part") -> 
             place(pairs, placed)
             edge_part.append(placed)
         return edge_part.finish()
-
-
-def replica_bytes(task: PartitionTask) -> int:
-    """What replica sets, a degree a node and the owners take."""
-    return task.edges.nodes * (8 * ((task.parts + 63) // 64) + 8) + pass_bytes(task.edges)

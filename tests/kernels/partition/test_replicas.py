@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starling.kernels.partition.replicas import add, count_bits, empty_sets, holds
+from starling.kernels.partition.replicas import add, empty_sets, holds
 
 
 @given(st.integers(1, 200), st.data())
@@ -17,9 +16,3 @@ def test_sets_hold_what_was_added(parts: int, data: st.DataObject) -> None:
         twin[node].add(part)
     for node in range(3):
         assert {part for part in range(parts) if holds(sets, node, part)} == twin[node]
-        assert sum(count_bits(word) for word in sets[node]) == len(twin[node])
-
-
-@given(st.integers(0, 2**64 - 1))
-def test_bits_are_counted(word: int) -> None:
-    assert count_bits(np.uint64(word)) == word.bit_count()

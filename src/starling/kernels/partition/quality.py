@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.kernels.partition.replicas import add
+from starling.kernels.machine import prefetch
+from starling.kernels.partition.clustering import AHEAD
+from starling.kernels.partition.replicas import add, fetch_ends
 
 
 @compiled
@@ -27,6 +29,9 @@ def mark_halo(pairs: NDArray[np.int32], owner: NDArray[np.int32], base: int, set
     """A source has a copy where its destination is owned."""
     parts = 64 * sets.shape[1]
     for i in range(len(pairs)):
+        ahead = min(i + AHEAD, len(pairs) - 1)
+        prefetch(sets, np.int64(pairs[ahead, 0]) * sets.shape[1])
+        prefetch(owner, np.int64(pairs[ahead, 1]))
         part = owner[pairs[i, 1]] - base
         if 0 <= part < parts:
             add(sets, pairs[i, 0], part)
@@ -37,6 +42,7 @@ def mark_replicas(pairs: NDArray[np.int32], placed: NDArray[np.uint16], base: in
     """Both ends have a copy where the edge is placed."""
     parts = 64 * sets.shape[1]
     for i in range(len(pairs)):
+        fetch_ends(pairs, i, sets, sets.shape[1])
         part = np.int64(placed[i]) - base
         if 0 <= part < parts:
             add(sets, pairs[i, 0], part)

@@ -12,9 +12,6 @@ from starling.kernels.machine import prefetch
 from starling.kernels.partition.clustering import AHEAD
 
 _ONE = np.uint64(1)
-_MASK1, _MASK2, _MASK4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
-_BYTES = np.uint64(0x0101010101010101)
-_U1, _U2, _U4, _U56 = (np.uint64(bits) for bits in (1, 2, 4, 56))
 
 
 def empty_sets(nodes: int, parts: int) -> NDArray[np.uint64]:
@@ -40,12 +37,3 @@ def fetch_ends(pairs: NDArray[np.int32], i: int, state: NDArray[Any], width: int
     far = min(i + AHEAD, len(pairs) - 1)
     prefetch(state, np.int64(pairs[far, 0]) * width)
     prefetch(state, np.int64(pairs[far, 1]) * width)
-
-
-@compiled
-def count_bits(word: np.uint64) -> int:
-    """How many of the 64 bits are set."""
-    word = word - ((word >> _U1) & _MASK1)
-    word = (word & _MASK2) + ((word >> _U2) & _MASK2)
-    word = (word + (word >> _U4)) & _MASK4
-    return int((word * _BYTES) >> _U56)
