@@ -148,10 +148,10 @@ def test_counts_saturate_without_wrapping() -> None:
 def test_the_form_of_counts_follows_the_budget() -> None:
     degree = np.full(1000, 9, np.int32)
     assert slots_that_fit(degree, 8, 1 << 20) is None
-    assert slots_that_fit(degree, 200, 1 << 20) == 200  # 26 bytes a node instead of 200
-    assert slots_that_fit(degree, 200, 25_000) == 6
+    assert slots_that_fit(degree, 400, 1 << 20) == 400  # 36 bytes a node instead of 400
+    assert slots_that_fit(degree, 400, 25_000) == 6
     with pytest.raises(InputError, match="Raise --memory"):
-        slots_that_fit(degree, 200, 10_000)
+        slots_that_fit(degree, 400, 10_000)
 
 
 @given(chunks=st.integers(1, 5000), step=st.integers(0, 50))

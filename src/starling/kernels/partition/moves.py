@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 
 
+_HOPELESS = -9.0
+"""Moves less likely than exp(−9) of the best one's chance are not drawn: an exponential each would cost more than they bring."""
+
+
 class Sweep(NamedTuple):
     """How one sweep moves nodes.
 
@@ -72,8 +76,10 @@ def choose_part(
     for q in range(len(count)):
         chance[q] = 0.0
         if q != a and count[q] != 0 and load[q] + own <= sweep.cap:
-            chance[q] = np.exp((leave + present[q] + sweep.pull * count[q] - top) / sweep.heat)
-            total += chance[q]
+            behind = (leave + present[q] + sweep.pull * count[q] - top) / sweep.heat
+            if behind > _HOPELESS:
+                chance[q] = np.exp(behind)
+                total += chance[q]
     rest = drawn * total
     for q in range(len(count)):
         if chance[q] > 0.0:

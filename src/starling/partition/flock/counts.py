@@ -18,6 +18,9 @@ from starling.kernels.partition.anneal_slots import Slots, count_slots, sweep_sl
 from starling.kernels.partition.moves import Sweep
 from starling.partition.flock.windows import Window
 
+WORTH_A_TABLE = 8
+"""A table may be this many times as large as slots."""
+
 LEAST_SLOTS = 4
 """A sketch of fewer parts a node is not worth having."""
 
@@ -101,7 +104,7 @@ def _room(degree: NDArray[np.int32], most: int) -> NDArray[np.int32]:
 def slots_that_fit(degree: NDArray[np.int32], parts: int, budget: int) -> int | None:
     """None for a table [V, p]; else the most slots a node, `parts` where rows are exact.
 
-    The table is faster, so slots must be at most half of it, or the table not fit.
+    The table is several times faster, since a row of it is one vector, so slots must be far smaller, or the table not fit.
     """
     nodes, label = len(degree), 2 if parts <= 256 else 3
 
@@ -109,7 +112,7 @@ def slots_that_fit(degree: NDArray[np.int32], parts: int, budget: int) -> int | 
         return label * int(_room(degree, most).sum(dtype=np.int64)) + _FIXED * nodes
 
     table, exact = nodes * parts, slot_bytes(parts)
-    if table <= budget and 2 * exact > table:
+    if table <= min(budget, WORTH_A_TABLE * exact):
         return None
     if exact <= budget:
         return parts

@@ -1,0 +1,233 @@
+"""Every method on six real graphs and two generated ones: copies, cut, balance, time and memory, medians of five seeds.
+
+    python bench/partition/quality.py [--methods flock,metis] [--graphs cora,rmat] [--parts 4,8] [--seeds 5]
+    python bench/partition/quality.py --render docs/partitioning-table.md
+
+Appends a JSON line a run to bench/results/partition_quality.jsonl and skips what is there, so it can be stopped and started.
+A child process does all seeds of one method on one graph and reads the edges from disk; its peak resident memory is theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import real_graphs
+
+from starling.core.memory import format_bytes, peak_rss_bytes, rss_bytes
+from starling.core.npy import save_array
+from starling.partition.contract import PartitionTask
+from starling.partition.ownership import to_edge_cut
+from starling.partition.quality import measure
+from starling.partition.registry import METHODS, make_method
+from starling.stream.edges import EdgesOnDisk
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "partition_quality.jsonl"
+GRAPHS = Path(__file__).resolve().parent / "graphs"
+GENERATED = {
+    "dcsbm": ["dcsbm", "--nodes", "200000", "--edges", "10000000", "--classes", "40", "--features", "0"],
+    "rmat": ["rmat", "--nodes", str(1 << 17), "--edges", "4000000"],
+}
+REAL = ("cora", "pubmed", "coauthor_cs", "email_enron", "web_notredame", "road_ny")
+PARTS = (4, 8, 16, 64)
+VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
+    "flock": ("flock", {}),
+    "metis": ("metis", {}),
+    "metis volume": ("metis", {"objective": "volume"}),
+    "restream": ("restream", {}),
+    "kaminpar": ("kaminpar", {}),
+    "mtkahypar": ("mtkahypar", {}),
+    "mtkahypar km1": ("mtkahypar", {"objective": "km1"}),
+    **{
+        name: (name, {}) for name in ("spring", "2ps-l", "hdrf", "greedy", "dbh", "grid", "hash", "random", "louvain", "leiden")
+    },
+}
+"""Column of the table: method and settings."""
+MEMORY = {True: 1 << 30, False: 16 << 30}
+"""Streaming methods have what the command line gives them, the others what they ask for."""
+SAME_FOR_EVERY_SEED = ("spring", "2ps-l", "hdrf", "greedy", "restream")
+"""Methods that draw nothing: one run is the median of five."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", default=",".join(VARIANTS))
+    parser.add_argument("--graphs", default=",".join((*REAL, *GENERATED)))
+    parser.add_argument("--parts", default=",".join(map(str, PARTS)))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--render", type=Path, metavar="FILE", help="write the table of what is there and stop")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        run(*args.child)
+    elif args.render:
+        args.render.write_text(table(read(args.results)))
+    else:
+        measure_missing(args)
+
+
+def measure_missing(args: argparse.Namespace) -> None:
+    """One child a method, graph and number of parts, for the seeds that are not there yet."""
+    args.results.parent.mkdir(exist_ok=True)
+    for label in args.methods.split(","):
+        if importlib.util.find_spec(label.split()[0]) is None and label.split()[0] in ("kaminpar", "mtkahypar"):
+            print(f"{label} is not installed", flush=True)
+            continue
+        for graph in args.graphs.split(","):
+            edges_file(graph)
+            for parts in args.parts.split(","):
+                done = {row["seed"] for row in read(args.results) if key(row) == (label, graph, int(parts))}
+                wanted = range(1 if label in SAME_FOR_EVERY_SEED else args.seeds)
+                seeds = [seed for seed in wanted if seed not in done]
+                if not seeds:
+                    continue
+                command = [sys.executable, __file__, "--child", label, graph, parts, ",".join(map(str, seeds))]
+                child = subprocess.run(command, capture_output=True, text=True, check=False)
+                if child.returncode:
+                    print(f"{label} on {graph}, {parts} parts: {child.stderr.strip().splitlines()[-1]}", flush=True)
+                    continue
+                lines = [line for line in child.stdout.splitlines() if line.startswith("{")]
+                with args.results.open("a") as file:
+                    file.writelines(line + "\n" for line in lines)
+                print("\n".join(lines), flush=True)
+
+
+def edges_file(graph: str) -> Path:
+    """The edges of a graph on disk, made the first time."""
+    path = GRAPHS / graph / "edges.npy"
+    if not path.is_file():
+        GRAPHS.mkdir(exist_ok=True)
+        if graph in GENERATED:
+            command = [
+                sys.executable,
+                "-m",
+                "starling",
+                "generate",
+                *GENERATED[graph],
+                "-o",
+                str(path.parent),
+                "--quiet",
+                "--force",
+            ]
+            subprocess.run(command, check=True, stdout=sys.stderr)
+        else:
+            edges = real_graphs.load(graph)
+            path.parent.mkdir(exist_ok=True)
+            (path.parent / "nodes.json").write_text(json.dumps(edges.nodes))
+            save_array(path, next(edges.blocks(edges.edges)).pairs)
+    return path
+
+
+def stream(graph: str) -> EdgesOnDisk:
+    """The graph as partitioners read it."""
+    path = edges_file(graph)
+    if graph in GENERATED:
+        nodes = json.loads((path.parent / "manifest.json").read_text())["nodes"]
+    else:
+        nodes = json.loads((path.parent / "nodes.json").read_text())
+    return EdgesOnDisk(path, nodes, directed=False)
+
+
+def run(label: str, graph: str, parts: str, seeds: str) -> None:
+    """All seeds of one method on one graph; compiled code is loaded before the clock starts."""
+    name, settings = VARIANTS[label]
+    edges, memory = stream(graph), MEMORY[METHODS[name].streaming]
+    with tempfile.TemporaryDirectory(prefix="starling-bench-") as folder:
+        warm_up(name, settings, int(parts), Path(folder))
+        for seed in map(int, seeds.split(",")):
+            before, began = rss_bytes(), time.monotonic()
+            processor = time.process_time()
+            task = PartitionTask(edges, int(parts), seed, memory, scratch=Path(folder))
+            assignment = make_method(name, settings).assign(task)
+            seconds, processor = time.monotonic() - began, time.process_time() - processor
+            peak = peak_rss_bytes()
+            quality = measure(edges, to_edge_cut(assignment))
+            row = {
+                "method": label,
+                "graph": graph,
+                "parts": int(parts),
+                "seed": seed,
+                "nodes": edges.nodes,
+                "edges": edges.edges,
+            }
+            row |= {name: round(float(value), 5) for name, value in quality.record().items() if value is not None}
+            row |= {"seconds": round(seconds, 2), "cpu_seconds": round(processor, 2), "peak_rss_bytes": peak}
+            print(json.dumps(row | {"held_bytes": max(0, peak - before)}), flush=True)
+
+
+def warm_up(name: str, settings: dict[str, str], parts: int, folder: Path) -> None:
+    """Let every kernel of the method be loaded."""
+    small = GRAPHS / "cora" / "edges.npy"
+    if small.is_file():
+        make_method(name, settings).assign(PartitionTask(EdgesOnDisk(small, 2708, directed=False), parts, scratch=folder))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def key(row: dict[str, Any]) -> tuple[str, str, int]:
+    return row["method"], row["graph"], row["parts"]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Replication factors of all methods side by side, then edge cuts, times and memory."""
+    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    methods = [label for label in VARIANTS if any(label == method for method, _, _ in found)]
+    graphs = [graph for graph in (*REAL, *GENERATED) if any(graph == name for _, name, _ in found)]
+
+    def middle(label: str, graph: str, parts: int, what: str) -> float | None:
+        runs = found.get((label, graph, parts))
+        return statistics.median(run[what] for run in runs) if runs else None
+
+    sections = ["# Partitioning methods side by side", "", NOTE, ""]
+    sections += ["## Replication factor", "", *head("graph", "p", "flock / METIS", *methods)]
+    for graph in graphs:
+        for parts in PARTS:
+            values = [middle(label, graph, parts, "replication_factor") for label in methods]
+            best = min((value for value in values if value is not None), default=0.0)
+            flock, metis = (middle(label, graph, parts, "replication_factor") for label in ("flock", "metis"))
+            ratio = f"{flock / metis:.3f}" if flock and metis else ""
+            cells = ["" if v is None else f"**{v:.3f}**" if v == best else f"{v:.3f}" for v in values]
+            sections.append(line(graph, parts, ratio, *cells))
+    for title, what, form in (
+        ("Edge cut", "edge_cut", lambda v: f"{v:.3f}"),
+        ("Node balance, max / mean", "node_balance", lambda v: f"{v:.3f}"),
+        ("Seconds", "cpu_seconds", lambda v: f"{v:.1f}"),
+        ("Peak memory", "peak_rss_bytes", format_bytes),
+    ):
+        sections += ["", f"## {title}", "", *head("graph", "p", *methods)]
+        for graph in graphs:
+            for parts in PARTS:
+                values = [middle(label, graph, parts, what) for label in methods]
+                sections.append(line(graph, parts, *("" if value is None else form(value) for value in values)))
+    return "\n".join(sections) + "\n"
+
+
+NOTE = """Made by `python bench/partition/quality.py`; the runs are in `bench/results/partition_quality.jsonl`. Medians of five
+seeds (one run where a method draws nothing). Vertex-cut methods are measured as training uses them: one owner a node, full
+neighbour lists. Streaming methods run within `--memory 1GiB`. Seconds are processor time, all threads together, since several
+runs shared the machine. Peak memory is that of the whole process, interpreter and compiled code included (about 200 MiB)."""
+
+
+def head(*names: str) -> list[str]:
+    return [line(*names), line(*("---" for _ in names))]
+
+
+def line(*cells: object) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+if __name__ == "__main__":
+    main()
