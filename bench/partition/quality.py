@@ -106,6 +106,7 @@ def edges_file(graph: str) -> Path:
     path = GRAPHS / graph / "edges.npy"
     if not path.is_file():
         GRAPHS.mkdir(exist_ok=True)
+        (GRAPHS / ".gitignore").write_text("*\n")
         if graph in GENERATED:
             command = [
                 sys.executable,

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 
-
 _HOPELESS = -9.0
-"""Moves less likely than exp(−9) of the best one's chance are not drawn: an exponential each would cost more than they bring."""
+"""A move with less than exp(−9) of the best one's chance is not drawn: its exponential would cost more than it brings."""
 
 
 class Sweep(NamedTuple):

@@ -104,7 +104,7 @@ class Flock(Partitioner):
                 weight,
                 load,
                 slots_that_fit(degree, task.parts, effort.count_bytes),
-                Annealing(effort.sweeps, effort.visits, self._cap(load, weight), task.seed + number, task.threads),
+                Annealing(effort.sweeps, effort.visits, self._cap(load, weight), task.seed * len(starts) + number, task.threads),
             )
             if best is None or copies < best[0]:
                 best = (copies, part)
