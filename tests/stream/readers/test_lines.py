@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from starling.core.errors import InputError
-from starling.stream.readers.lines import Dialect, clean_lines, line_blocks, raw_blocks
+from starling.stream.readers.lines import Dialect, clean_lines, count_clean_lines, line_blocks, raw_blocks
 
 _PIECES = [b"1", b"23", b"ab", b" ", b"  ", b"\t", b",", b'"', b'""', b"#", b"%", b"/", b"//", b"\n", b"\r\n", b"\r", b"\n\n"]
 texts = st.lists(st.sampled_from(_PIECES), max_size=40).map(b"".join)
@@ -57,7 +57,7 @@ def has_open_quote(line: bytes, dialect: Dialect) -> bool:
 
 def fast_clean(raw: bytes, dialect: Dialect) -> tuple[list[bytes], list[int]]:
     text, dropped = np.empty(len(raw) + 1, np.uint8), np.empty(len(raw) + 1, np.int64)
-    arguments = (ord(dialect.delimiter), dialect.folds, dialect.quotes, dropped)
+    arguments = (np.uint8(ord(dialect.delimiter)), dialect.folds, dialect.quotes, dropped)
     size, kept, gone, longest, unclosed = clean_lines(np.frombuffer(raw, np.uint8), text, *arguments)
     lines = text[:size].tobytes().split(b"\n")[:-1]
     assert unclosed == next((row for row, line in enumerate(lines) if dialect.quotes and has_open_quote(line, dialect)), -1)
@@ -67,12 +67,44 @@ def fast_clean(raw: bytes, dialect: Dialect) -> tuple[list[bytes], list[int]]:
     return lines, [number + 1 for number in range(kept + gone) if number not in left_out]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(texts, dialects)
+@example(b"1,2\n3,4\n", Dialect(","))
+@example(b"1 2\n3 4\n", Dialect(" "))
+@example(b"a b\tc\n", Dialect("\t"))
 @example(b'"a "" , b" , c \n', Dialect(","))
 @example(b"1 2\r\n3 4\r5 6", Dialect(" "))
 def test_the_compiled_pass_is_the_slow_one(raw: bytes, dialect: Dialect) -> None:
-    assert fast_clean(raw, dialect) == slow_clean(raw, dialect)
+    lines, numbers = slow_clean(raw, dialect)
+    assert fast_clean(raw, dialect) == (lines, numbers)
+    counted, longest = count_clean_lines(
+        np.frombuffer(raw, np.uint8), np.uint8(ord(dialect.delimiter)), dialect.folds, dialect.quotes
+    )
+    if counted >= 0:  # it says that nothing is to be done: then nothing is
+        assert raw == b"\n".join([*lines, b""])
+        assert counted == len(lines)
+        assert longest > max(map(len, lines))
+
+
+@pytest.mark.parametrize(("dialect", "row"), [(",", "12,ab"), ("\t", "1 2\ta, b"), (" ", "12 ab"), (";", "1;a/b #")])
+def test_what_is_clean_is_seen_to_be(dialect: str, row: str) -> None:
+    text = np.frombuffer((row + "\n").encode() * 30_000, np.uint8)
+    how = np.uint8(ord(dialect)), dialect == " ", dialect not in " \t"
+    assert count_clean_lines(text, *how)[0] == 30_000
+    for place in (0, 65_536, 131_072, len(text) - 6):  # where chunks meet, too
+        for change in (b"\n", b" ", b"\r", b"#"):
+            place_of_line = place - place % (len(row) + 1)
+            spoilt = bytearray(text.tobytes())
+            spoilt[place_of_line : place_of_line + 1] = change
+            assert count_clean_lines(np.frombuffer(spoilt, np.uint8), *how)[0] == -1
+
+
+def test_how_long_lines_are_at_most() -> None:
+    for length in (1, 70_000, 200_000, 65_535):
+        text = b"1,2\n" * 20_000 + b"3," + b"4" * length + b"\n" + b"5,6\n"
+        lines, longest = count_clean_lines(np.frombuffer(text, np.uint8), np.uint8(44), False, True)
+        assert lines == 20_002
+        assert length + 3 <= longest <= length + (1 << 18)
 
 
 def test_worked_example() -> None:

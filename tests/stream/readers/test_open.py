@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,7 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "e.csv").write_text("0,1\n")
     (tmp_path / "n.csv").write_text("id,label\n0,1\n1,0\n")
     (tmp_path / "folder.csv").mkdir()
+    os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "empty.npy").write_bytes(b"")
     (tmp_path / "noise.csv.gz").write_bytes(b"0,1\n")
     (tmp_path / "noise.npy").write_bytes(b"nothing like an array" * 10)
@@ -127,6 +129,7 @@ def place(tmp_path: Path) -> Path:
         ([], {}, "at least one edge file"),
         (["missing.csv"], {}, r"missing.csv does not exist\. Check the name"),
         (["folder.csv"], {}, "Expected a file, got the folder .*folder.csv"),
+        (["pipe.csv"], {}, r"pipe.csv is a pipe or a device, .* Pass it as standard input: - < .*pipe.csv"),
         (["empty.npy"], {}, "empty.npy is empty: it has no bytes"),
         (["e.docx"], {}, r"e.docx has \.docx, which is no format Starling reads\. Known: \.npy \.npz .*\.csv"),
         (["e"], {}, "has no ending"),

@@ -88,6 +88,21 @@ def test_a_node_table_with_lists(tmp_path: Path) -> None:
     assert rows.columns["train"].tolist() == [True, False, False]
 
 
+def test_lists_beside_numbers(tmp_path: Path) -> None:
+    edges = written(tmp_path, {"u": [0, 1], "v": [1, 2]})
+    nodes = {"id": [0, 1], "age": [30, 40], "embedding": [[1.0, 2.0], [3.0, 4.0]], "tall": [True, False]}
+    (table,) = open_graph(edges, nodes=str(written(tmp_path, nodes, "n.parquet"))).tables
+    assert rows_of(table).columns["x"].tolist() == [[30, 1, 2, 1], [40, 3, 4, 0]]
+
+
+def test_lists_are_compared_across_batches(tmp_path: Path) -> None:
+    edges = written(tmp_path, {"u": [0, 1], "v": [1, 2]})
+    rows = [[1.0, 2.0]] * 100_000 + [[1.0]] * 100_000
+    table = open_graph(edges, features=str(written(tmp_path, {"f": rows}, "x.parquet")), memory=1 << 20).tables[0]
+    with pytest.raises(InputError, match="2 numbers in column 'f', got 1 at row 100000 of"):
+        rows_of(table)
+
+
 def test_labels_as_lists_and_names(tmp_path: Path) -> None:
     edges = written(tmp_path, {"u": [0, 1], "v": [1, 2]})
     several = written(tmp_path, {"id": [0, 1], "label": [[1, 0, 1], [0, 0, 0]]}, "y.parquet")

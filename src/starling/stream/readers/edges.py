@@ -26,6 +26,7 @@ class ColumnEdges(EdgeReader):
         self.roles = tuple(role for role in EDGE_ROLES if role in roles)
         self.name, self.width = source.name, len(roles.get("attr", ()))
         self.expected, self.total_bytes = source.rows, source.total_bytes
+        self._list_widths: dict[int, int] = {}
         self._wanted = self._wants()
         source.check(self._wanted)
 
@@ -61,7 +62,7 @@ class ColumnEdges(EdgeReader):
     def _values(self, role: str, batch: Batch, start: int) -> Any:
         columns = self._columns[role]
         if role == "attr":
-            return values.matrix(self._source, batch, start, columns, None)
+            return values.matrix(self._source, batch, start, columns, self._list_widths)
         convert = {"type": values.codes, "time": values.times, "weight": values.numbers, "split": values.edge_splits}[role]
         return convert(self._source, batch, start, columns[0])
 

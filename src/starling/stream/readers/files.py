@@ -42,7 +42,11 @@ def existing(name: str) -> Path:
             raise InputError(f"Expected a file, got the folder {name}. Name the file inside it.")
         if not path.exists():
             raise InputError(f"{name} does not exist. Check the name and the folder.")
-        if path.is_file() and path.stat().st_size == 0:
+        if not path.is_file():
+            raise InputError(
+                f"{name} is a pipe or a device, which can be read only once. Pass it as standard input: - < {name}."
+            )
+        if path.stat().st_size == 0:
             raise InputError(f"{name} is empty: it has no bytes at all. Copy or create it again.")
     return path
 

@@ -23,9 +23,9 @@ from starling.core.errors import InputError
 from starling.core.memory import format_bytes
 from starling.stream.readers.files import sound
 
-_NEWLINE, _RETURN, _SPACE, _TAB = 10, 13, 32, 9
-_QUOTE, _HASH, _PERCENT, _SLASH = 34, 35, 37, 47
+_NEWLINE, _RETURN, _SPACE, _TAB, _QUOTE, _HASH, _PERCENT, _SLASH = (np.uint8(ord(letter)) for letter in '\n\r \t"#%/')
 _BOM = b"\xef\xbb\xbf"
+_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,13 @@ def raw_blocks(file: IO[bytes], name: str, size: int) -> Iterator[NDArray[np.uin
 def _clean_block(raw: NDArray[np.uint8], name: str, dialect: Dialect, first_line: int) -> LineBlock:
     text = pa.allocate_buffer(len(raw) + 1)
     out = np.frombuffer(text, np.uint8)
+    how = np.uint8(ord(dialect.delimiter)), dialect.folds, dialect.quotes
+    lines, longest = count_clean_lines(raw, *how)
+    if lines >= 0:
+        out[:-1] = raw
+        return LineBlock(text.slice(0, len(raw)), lines, longest, first_line, np.empty(0, np.int64))
     dropped = np.empty(1024, np.int64)
     while True:
-        how = ord(dialect.delimiter), dialect.folds, dialect.quotes
         size, kept, gone, longest, unclosed = clean_lines(raw, out, *how, dropped)
         if gone <= len(dropped):
             break
@@ -133,8 +137,60 @@ def _clean_block(raw: NDArray[np.uint8], name: str, dialect: Dialect, first_line
 
 
 @compiled
+def count_clean_lines(raw: NDArray[np.uint8], delimiter: np.uint8, folds: bool, quotes: bool) -> tuple[int, int]:
+    """The number of lines of a text that is clean as it stands, or -1; and how long they are at most.
+
+    Most blocks of most files are clean, so this only compares neighbouring bytes, without a branch, and the compiler makes
+    of it a loop over 32 bytes at once: it costs a fiftieth of `clean_lines`, to which anything suspicious is left.
+    """
+    n = len(raw)
+    if n == 0 or raw[n - 1] != _NEWLINE or raw[0] <= _SLASH:
+        return -1, 0
+    lines, longest, gap = 0, 0, 0
+    for begin in range(0, n, _CHUNK):
+        letters = raw[begin : begin + _CHUNK]
+        before, after = (letters[:-1], letters[1:]) if begin == 0 else (raw[begin - 1 : begin + _CHUNK - 1], letters)
+        if _is_suspicious_folded(before, after) if folds else _is_suspicious(before, after, delimiter, quotes):
+            return -1, 0
+        found = 0
+        for i in range(len(letters)):
+            found += letters[i] == _NEWLINE
+        lines += found
+        gap = 0 if found else gap + _CHUNK
+        longest = max(longest, gap + 2 * _CHUNK)
+    return lines, longest
+
+
+@compiled
+def _is_suspicious(before: NDArray[np.uint8], after: NDArray[np.uint8], delimiter: np.uint8, quotes: bool) -> bool:
+    """Whether two neighbours may be a blank beside a delimiter or line end, a comment, an empty line, a quoted field."""
+    suspicious = False
+    for i in range(len(after)):
+        last, letter = before[i], after[i]
+        begins = (last == _NEWLINE) | (last == delimiter)
+        ends = (letter == _NEWLINE) | (letter == delimiter)
+        suspicious |= begins & (letter != delimiter) & ((letter == _SPACE) | (letter == _TAB))
+        suspicious |= ends & (last != delimiter) & ((last == _SPACE) | (last == _TAB))
+        suspicious |= (last == _NEWLINE) & (letter <= _SLASH) & (letter != delimiter)
+        suspicious |= (letter == _RETURN) | (begins & quotes & (letter == _QUOTE))
+    return suspicious
+
+
+@compiled
+def _is_suspicious_folded(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> bool:
+    """The same where runs of blanks are the delimiter: only single spaces inside a line are as they should be."""
+    suspicious = False
+    for i in range(len(after)):
+        last, letter = before[i], after[i]
+        suspicious |= (last == _SPACE) & ((letter == _SPACE) | (letter == _NEWLINE))
+        suspicious |= (last == _NEWLINE) & (letter <= _SLASH)
+        suspicious |= (letter == _RETURN) | (letter == _TAB)
+    return suspicious
+
+
+@compiled
 def clean_lines(
-    raw: NDArray[np.uint8], text: NDArray[np.uint8], delimiter: int, folds: bool, quotes: bool, dropped: NDArray[np.int64]
+    raw: NDArray[np.uint8], text: NDArray[np.uint8], delimiter: np.uint8, folds: bool, quotes: bool, dropped: NDArray[np.int64]
 ) -> tuple[int, int, int, int, int]:
     """Write the clean form of `raw` into `text`.
 
@@ -167,7 +223,9 @@ def clean_lines(
 
 
 @compiled
-def _clean_line(raw: Any, i: int, text: Any, size: int, delimiter: int, folds: bool, quotes: bool) -> tuple[int, int, bool]:
+def _clean_line(
+    raw: Any, i: int, text: Any, size: int, delimiter: np.uint8, folds: bool, quotes: bool
+) -> tuple[int, int, bool]:
     """Copy one line from its first character that is no blank.
 
     Gives where it ends, the bytes written so far, and whether its quotes are closed.
@@ -218,12 +276,12 @@ def _after_quoted(raw: Any, i: int) -> tuple[int, bool]:
 
 
 @compiled
-def _is_blank(letter: int, delimiter: int, folds: bool) -> bool:
+def _is_blank(letter: np.uint8, delimiter: np.uint8, folds: bool) -> bool:
     return letter in (_SPACE, _TAB) and (folds or letter != delimiter)
 
 
 @compiled
-def _is_end(letter: int) -> bool:
+def _is_end(letter: np.uint8) -> bool:
     return letter in (_NEWLINE, _RETURN)
 
 

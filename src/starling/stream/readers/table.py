@@ -29,7 +29,7 @@ class ColumnTable(TableReader):
         self.name, self.expected = source.name, source.rows
         self.id_kind = kind if "id" in roles else None
         self.defines_nodes = option == "nodes" and "id" in roles
-        self._width: int | None = None
+        self._list_widths: dict[int, int] = {}
         self._wanted = {index: self._want(role, index) for role in roles for index in roles[role]}
         self.roles = tuple(_output_roles(roles, self))
         source.check(self._wanted)
@@ -70,11 +70,9 @@ class ColumnTable(TableReader):
         """What a role of the file gives: one column, or three masks for a column of splits; nothing for the ids."""
         columns = self._columns[role]
         if role == "x":
-            rows = values.matrix(self._source, batch, start, columns, self._width)
-            self._width = rows.shape[1]
-            return {"x": rows}
+            return {"x": values.matrix(self._source, batch, start, columns, self._list_widths)}
         if role == "label":
-            return {"y": values.labels(self._source, batch, start, columns)}
+            return {"y": values.labels(self._source, batch, start, columns, self._list_widths)}
         if role == "split":
             return dict(values.split_masks(self._source, batch, start, columns[0]))
         if role in ("train", "val", "test"):

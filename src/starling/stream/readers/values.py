@@ -71,21 +71,31 @@ def codes(source: ColumnSource, batch: Batch, start: int, column: int) -> Any:
     return _array(source.filled(batch, start, column, "a type"))
 
 
-def matrix(source: ColumnSource, batch: Batch, start: int, columns: Sequence[int], width: int | None) -> NDArray[np.float32]:
-    """Several columns of numbers, or one of lists of numbers, as float32 [rows, width]; refuses empty cells."""
-    first = batch[columns[0]]
-    if len(columns) == 1 and is_list(first):
-        return _lists(source, batch, start, columns[0], width)
-    rows = np.empty((len(first), len(columns)), np.float32)
-    for place, column in enumerate(columns):
-        rows[:, place] = numbers(source, batch, start, column)
+def matrix(
+    source: ColumnSource, batch: Batch, start: int, columns: Sequence[int], widths: dict[int, int]
+) -> NDArray[np.float32]:
+    """Columns of numbers, or of lists of numbers, side by side as float32 [rows, width]; refuses empty cells.
+
+    All lists of a column must be as long as the first: `widths` remembers that from batch to batch.
+    """
+    places = [_lists(source, batch, start, column, widths) if is_list(batch[column]) else column for column in columns]
+    width = sum(1 if isinstance(place, int) else place.shape[1] for place in places)
+    rows = np.empty((len(batch[columns[0]]), width), np.float32)
+    at = 0
+    for place in places:
+        if isinstance(place, int):
+            rows[:, at] = numbers(source, batch, start, place)
+            at += 1
+        else:
+            rows[:, at : at + place.shape[1]] = place
+            at += place.shape[1]
     return rows
 
 
-def _lists(source: ColumnSource, batch: Batch, start: int, column: int, width: int | None) -> NDArray[np.float32]:
+def _lists(source: ColumnSource, batch: Batch, start: int, column: int, widths: dict[int, int]) -> NDArray[np.float32]:
     lists = source.filled(batch, start, column, "a list of numbers")
     lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-    width = width if width is not None else int(lengths[0]) if len(lengths) else 0
+    width = widths.setdefault(column, int(lengths[0]) if len(lengths) else 0)
     wrong = np.flatnonzero(lengths != width)
     if len(wrong):
         source.refuse(start + int(wrong[0]), column, f"{width} numbers", f"{lengths[wrong[0]]}")
@@ -97,12 +107,12 @@ def _lists(source: ColumnSource, batch: Batch, start: int, column: int, width: i
     return values
 
 
-def labels(source: ColumnSource, batch: Batch, start: int, columns: Sequence[int]) -> Any:
+def labels(source: ColumnSource, batch: Batch, start: int, columns: Sequence[int], widths: dict[int, int]) -> Any:
     """Labels: one a row, an empty cell meaning none (-1, NaN or null); or a row of 0 and 1, one a class."""
     first = batch[columns[0]]
     if len(columns) == 1 and not is_list(first):
         return _label(first)
-    rows = matrix(source, batch, start, columns, None)
+    rows = matrix(source, batch, start, columns, widths)
     wrong = np.argwhere((rows != 0) & (rows != 1))
     if len(wrong):
         row, place = wrong[0].tolist()
