@@ -1,0 +1,85 @@
+"""A growing list of rows, each once, that renumbers neighbours by their place in it: the sources of one block after another.
+
+It is the map of `relabel.py` kept from hop to hop. The rows of a hop stay where they are and new neighbours follow, so that the
+destinations of a block are always the first of its sources, and no row is looked up again that is known already.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.compile import compiled
+from starling.kernels.relabel import relabel_map
+
+
+class Frontier:
+    """Rows in order of first appearance. It borrows a map of all rows (`relabel_map`) until it is cleared."""
+
+    def __init__(self, places: NDArray[np.int32], rows: NDArray[Any]) -> None:
+        self._places = places
+        self.rows = rows[:0]
+        self.extend(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def extend(self, rows: NDArray[Any]) -> NDArray[np.int32]:
+        """Add the rows that are new, and give the place of each."""
+        known = len(self.rows)
+        grown = np.empty(known + len(rows), self.rows.dtype)
+        grown[:known] = self.rows
+        places = np.empty(len(rows), np.int32)
+        count = _extend(rows, self._places, known, grown, places)
+        self.rows = grown[:count]
+        return places
+
+    def places_of(self, rows: NDArray[Any]) -> NDArray[np.int32]:
+        """The place of each row, −1 for rows that are not here."""
+        places: NDArray[np.int32] = self._places[rows]
+        return places
+
+    def clear(self) -> None:
+        """Forget all rows; the map is free again."""
+        self._places[self.rows] = -1
+        self.rows = self.rows[:0]
+
+
+class FrontierPool:
+    """Maps for as many frontiers as are in use at once: one a thread that makes batches, 4 bytes a row each."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._free: deque[NDArray[np.int32]] = deque()
+
+    @contextmanager
+    def frontier(self, rows: NDArray[Any]) -> Iterator[Frontier]:
+        """A frontier that begins with `rows`; its map returns to the pool afterwards."""
+        try:
+            places = self._free.pop()
+        except IndexError:
+            places = relabel_map(self._rows)
+        frontier = Frontier(places, rows)
+        yield frontier
+        frontier.clear()
+        self._free.append(places)  # not after an error: a map in doubt is dropped
+
+
+@compiled
+def _extend(rows: NDArray[Any], map_: NDArray[np.int32], known: int, grown: NDArray[Any], places: NDArray[np.int32]) -> int:
+    count = known
+    for i in range(len(rows)):
+        row = np.uint64(rows[i])
+        place = map_[row]
+        if place < 0:
+            place = np.int32(count)
+            map_[row] = place
+            grown[count] = rows[i]
+            count += 1
+        places[i] = place
+    return count

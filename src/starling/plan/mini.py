@@ -1,0 +1,79 @@
+"""`mini`: some targets a step and the neighbours their layers need, hop by hop, all or sampled."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from starling.core.errors import InputError
+from starling.kernels.frontier import FrontierPool
+from starling.plan.batch import BatchPlan, Block
+from starling.plan.fanouts import Fanout, Fanouts, one_a_layer
+from starling.plan.hops import AllNeighbours, HopSampler, Moment, UniformNeighbours, WeightedNeighbours
+from starling.plan.layerwise import LayerWise
+from starling.plan.strategy import PlanTask, Strategy
+from starling.plan.targets import TargetBatches
+
+
+class Mini(Strategy):
+    """Targets in keyed random order; each hop adds the neighbours of everything before it."""
+
+    name = "mini"
+    summary = "batches of targets with their neighbourhoods, whole or sampled"
+
+    class Settings(Strategy.Settings):
+        """What a mini-batch is made of."""
+
+        batch_size: int | None = Field(None, ge=1, description="targets a step (1024, or all where there are fewer)")
+        fanouts: Fanouts | None = Field(
+            None,
+            description="neighbours taken at each hop, the targets' own first, such as 15,10,5; 'all' for all of them. "
+            "With layerwise sampling: nodes taken at each layer, all rows together",
+        )
+        sampling: Literal["uniform", "weighted", "layerwise"] = Field(
+            "uniform", description="which neighbours: equally likely, by edge weight, or one sample for a whole layer (LADIES)"
+        )
+        replace: bool = Field(False, description="draw with replacement")
+        shuffle: bool = Field(True, description="a new order of the targets in every epoch")
+
+    settings: Settings
+
+    def __init__(self, settings: Settings, task: PlanTask) -> None:
+        super().__init__(settings, task)
+        fanouts = one_a_layer(settings.fanouts, task.layers)
+        if settings.fanouts is None and (settings.sampling != "uniform" or settings.replace):
+            raise InputError("Weighted or layer-wise sampling, or drawing with replacement, needs --fanouts: how many to take.")
+        self._hops = tuple(self._sampler(fanout) for fanout in fanouts)
+        self._targets = TargetBatches(
+            task.graph, self.train_rows, settings.batch_size, seed=task.seed, shuffle=settings.shuffle
+        )
+        self._frontiers = FrontierPool(task.graph.rows)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches until every training node was a target once."""
+        return self._targets.steps
+
+    def _sampler(self, fanout: Fanout) -> HopSampler:
+        graph, threads, replace = self.task.graph, self.task.threads, self.settings.replace
+        if fanout == "all":
+            return AllNeighbours(graph, threads)
+        if self.settings.sampling == "weighted":
+            return WeightedNeighbours(graph, fanout, replace, threads)
+        if self.settings.sampling == "layerwise":
+            return LayerWise(graph, fanout, replace, threads)
+        return UniformNeighbours(graph, fanout, replace, threads)
+
+    def _plan(self, epoch: int, step: int) -> BatchPlan:
+        targets = self._targets.batch(epoch, step)
+        blocks: list[Block] = []
+        with self._frontiers.frontier(targets) as frontier:
+            for hop, sampler in enumerate(self._hops):
+                self.task.graph.check_lists(frontier.rows)
+                taken = sampler.take(frontier.rows, Moment(self.task.seed, epoch, step, hop))
+                neighbours = frontier.extend(taken.neighbours)
+                blocks.append(Block(taken.offsets, neighbours, taken.entry, len(frontier), taken.row_scale, taken.edge_scale))
+            inputs = frontier.rows.copy()  # its buffer has room for every neighbour
+        return BatchPlan(epoch, step, inputs, tuple(reversed(blocks)), targets, np.arange(len(targets), dtype=np.int32))

@@ -1,0 +1,98 @@
+"""What a sampler needs of a graph: in-neighbour lists, where its rows stood in the imported graph, edge weights.
+
+A whole graph and a shard look alike from here. Rows that a shard knows only as a far halo have no list; asking for one is an
+error, not an empty neighbourhood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.errors import InputError, StarlingError
+from starling.kernels.csr import Csr, csr_from_pairs
+from starling.kernels.degrees import check_nodes
+
+if TYPE_CHECKING:
+    from starling.store.graph import Graph
+    from starling.store.parts import Shard
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourSource:
+    """In-neighbour lists of the first rows of a graph, neighbours being numbers of its `rows` rows.
+
+    `position` [rows] is each row's place in the imported graph, by which random choices are keyed (None: the row itself).
+    `edge_weight` has a value for each entry of the lists. `degree` [rows] are in-degrees in the whole graph, needed where some
+    rows have no list here. Lists keep the imported order of edges.
+    """
+
+    incoming: Csr
+    rows: int
+    position: NDArray[Any] | None = None
+    edge_weight: NDArray[Any] | None = None
+    degree: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows > np.iinfo(np.int32).max:
+            raise InputError(f"Expected at most {np.iinfo(np.int32).max:,} rows to sample from, got {self.rows:,}.")
+        check_nodes(self.incoming.neighbours, self.rows)
+        weight = self.edge_weight
+        if weight is not None and weight.shape != self.incoming.neighbours.shape:
+            raise InputError(
+                f"Expected one weight for each of {len(self.incoming.neighbours):,} edges, got an array of shape {weight.shape}."
+            )
+
+    def positions_of(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Where rows stood in the imported graph."""
+        return rows if self.position is None else self.position[rows]
+
+    @cached_property
+    def in_degree(self) -> NDArray[Any]:
+        """In-degree in the whole graph of every row [rows]."""
+        if self.degree is not None:
+            return self.degree
+        degrees = np.zeros(self.rows, np.int64)
+        degrees[: self.incoming.rows] = np.diff(self.incoming.offsets)
+        return degrees
+
+    @cached_property
+    def in_imported_order(self) -> NDArray[Any]:
+        """All rows that have lists, in the order of their positions: the order in which chances are laid out."""
+        rows = np.arange(self.incoming.rows, dtype=self.incoming.neighbours.dtype)
+        return rows if self.position is None else np.argsort(self.position[: len(rows)], kind="stable").astype(rows.dtype)
+
+    def check_lists(self, rows: NDArray[Any]) -> None:
+        """Refuse rows whose in-edges are not here."""
+        if len(rows) and int(rows.max()) >= self.incoming.rows:
+            raise StarlingError(
+                f"Expected rows with in-edges, below {self.incoming.rows:,}, got row {int(rows.max()):,}, "
+                "a halo node of the last hop. Partition with more --halo-hops, one a layer."
+            )
+
+
+def source_of_graph(graph: Graph, *, weight: str | None = None, threads: int | None = None) -> NeighbourSource:
+    """The neighbour lists of a graph directory, held in memory; `weight` names the edge table to sample by."""
+    incoming = csr_from_pairs(graph.edges, graph.nodes, threads=threads)
+    weights = None if weight is None else _column(graph.edge_table(weight), weight)[incoming.edge]
+    return NeighbourSource(incoming, graph.nodes, None, weights)
+
+
+def source_of_shard(shard: Shard, *, weight: str | None = None) -> NeighbourSource:
+    """The neighbour lists of one part, mapped from disk."""
+    if shard.parts.kind != "edge-cut":
+        raise InputError(
+            "Expected parts that hold whole neighbour lists, got a vertex-cut. Partition without --keep-vertex-cut."
+        )
+    weights = None if weight is None else _column(shard.edge_table(weight), weight)
+    return NeighbourSource(shard.incoming, shard.local, shard.position, weights, shard.in_degree)
+
+
+def _column(table: Any, name: str) -> NDArray[Any]:
+    if not isinstance(table, np.ndarray) or table.ndim != 1:
+        raise InputError(f"Expected one number an edge in the table '{name}', got {getattr(table, 'shape', 'a sparse table')}.")
+    return table
