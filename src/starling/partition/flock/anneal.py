@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from starling.core.keyed import draw_below, stream_key
 from starling.kernels.partition.moves import Sweep
 from starling.partition.flock.counts import Counts, Sparse, Table
+from starling.partition.flock.formation import Formation
 from starling.partition.flock.windows import Windows
 
 HEAT = 3.0
@@ -45,15 +46,14 @@ class Annealing:
 
 def anneal(
     windows: Windows,
-    degree: NDArray[np.int32],
+    formation: Formation,
     part: NDArray[np.uint16],
-    weight: NDArray[np.integer],
     load: NDArray[np.int64],
     slots: int | None,
     plan: Annealing,
 ) -> int:
     """Change `part` (and `load`) to few copies; returns them. Parts end within the cap wherever whole nodes allow it."""
-    counts = Table(part, load) if slots is None else Sparse(part, load, degree, slots)
+    counts = Table(part, load) if slots is None else Sparse(part, load, formation.degree, slots)
     each = 1 if windows.count == 1 else -(-plan.sweeps // plan.visits)
     for first in range(0, plan.sweeps, each):
         for window in windows:
@@ -61,8 +61,8 @@ def anneal(
                 counts.recount(window, plan.threads)
             for step in range(first, min(first + each, plan.sweeps)):
                 warmth = 1 - step / plan.sweeps
-                counts.sweep(window, weight, _sweep(plan, step, window.rows, warmth, shed=2 + HEAT * warmth))
-    return _cool(windows, counts, weight, plan)
+                counts.sweep(window, formation.weight, _sweep(plan, step, window.rows, warmth, shed=2 + HEAT * warmth))
+    return _cool(windows, counts, formation.weight, plan)
 
 
 def _cool(windows: Windows, counts: Counts, weight: NDArray[np.integer], plan: Annealing) -> int:

@@ -108,18 +108,14 @@ def _coarsen(graph: FlockGraph, parts: int, entries: int, seed: int) -> tuple[Fl
     """Flocks of flocks until METIS may have the graph, and what each flock became."""
     into = np.arange(graph.flocks, dtype=np.int32)
     while graph.entries > entries:
-        window = [Window(0, graph.start, graph.column)]
         if 2 * _LEAST_TIES * graph.flocks <= entries:  # few enough rows: cut them rather than merge on
-            alone = np.arange(graph.flocks + 1)
-            keep = entries // (2 * graph.flocks)
-            return flock_graph(window, into_itself(graph), alone, graph.mass, keep, graph.value), into
+            return _heaviest_ties(graph, entries), into
+        window = [Window(0, graph.start, graph.column)]
         total = int(graph.mass.sum())
         wanted = min(4 * -(-total // graph.flocks), total // (_FLOCKS_A_PART * parts))
         found = find_flocks(window, graph.flocks, max(int(graph.mass.max()), wanted), seed, graph.value, graph.mass)
         if found.count > _BARELY_SMALLER * graph.flocks:
-            alone = np.arange(graph.flocks + 1)
-            keep = max(1, entries // (2 * graph.flocks))
-            return flock_graph(window, into_itself(graph), alone, graph.mass, keep, graph.value), into
+            return _heaviest_ties(graph, entries), into
         place, first = found.order()
         member = np.empty_like(place)
         member[place] = np.arange(len(place), dtype=np.int32)
@@ -129,9 +125,11 @@ def _coarsen(graph: FlockGraph, parts: int, entries: int, seed: int) -> tuple[Fl
     return graph, into
 
 
-def into_itself(graph: FlockGraph) -> NDArray[np.int32]:
-    """Each flock's own number."""
-    return np.arange(graph.flocks, dtype=np.int32)
+def _heaviest_ties(graph: FlockGraph, entries: int) -> FlockGraph:
+    """The same flocks with about so many ties, or one each."""
+    themselves, first = np.arange(graph.flocks, dtype=np.int32), np.arange(graph.flocks + 1)
+    keep = max(1, entries // (2 * graph.flocks))
+    return flock_graph([Window(0, graph.start, graph.column)], themselves, first, graph.mass, keep, graph.value)
 
 
 def _metis(graph: FlockGraph, parts: int, imbalance: float, seed: int) -> NDArray[np.int32] | None:

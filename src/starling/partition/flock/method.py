@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,12 @@ from starling.partition.contract import Partitioner, PartitionTask
 from starling.partition.flock.anneal import Annealing, anneal
 from starling.partition.flock.coarse import Start, flock_graph, start_parts
 from starling.partition.flock.counts import LEAST_COUNTS, slots_that_fit
-from starling.partition.flock.flocks import ONES, find_flocks
+from starling.partition.flock.formation import Formation, fall_in
 from starling.partition.flock.plan import ANNEALING, CLUSTERING, Effort, plan_effort
 from starling.partition.flock.repair import fill_empty_parts
 from starling.partition.flock.windows import Windows
 from starling.partition.in_memory import spread_evenly
 from starling.partition.passes import count_connections, pass_bytes
-
-Whole = TypeVar("Whole", bound=np.integer)
 
 
 class Flock(Partitioner):
@@ -71,61 +69,39 @@ class Flock(Partitioner):
         if not degree.any():
             return Assignment("edge-cut", parts, spread_evenly(nodes, parts, task.node_load), passes=1)
         effort = plan_effort(task, int(degree.sum(dtype=np.int64)), **self.settings.model_dump(exclude={"imbalance", "tries"}))
-        windows = Windows(task, degree, None, effort.window_entries, what="gathering neighbours")
-        flocks = find_flocks(windows, nodes, effort.flock, task.seed)
+        formation = fall_in(task, degree, effort.flock, effort.window_entries)
+        del degree
+        windows = Windows(
+            task, formation.degree, formation.place, effort.window_entries, formation.flock, what="gathering flocks"
+        )
+        part = self._best(task, effort, formation, windows)
         windows.close()
-        place, first = flocks.order()
-        return self._cut(task, effort, degree, place, first, windows.passes + 1)
+        notes = {"flocks": formation.flocks, "windows": windows.count, "sweeps": effort.sweeps}
+        passes = 1 + formation.passes + windows.passes
+        owner = part[formation.place].astype(np.int32)
+        return Assignment("edge-cut", parts, owner, None, formation.flock[formation.place], passes, {**notes})
 
-    def _cut(
-        self,
-        task: PartitionTask,
-        effort: Effort,
-        degree: NDArray[np.int32],
-        place: NDArray[np.int32],
-        first: NDArray[np.int64],
-        passes: int,
-    ) -> Assignment:
-        """Phases 2 and 3, nodes standing in flock order."""
-        degree = _in_place(degree, place)
-        weight = ONES if task.node_load is None else _in_place(task.node_load, place)
-        label = np.repeat(np.arange(len(first) - 1, dtype=np.int32), np.diff(first))
-        windows = Windows(task, degree, place, effort.window_entries, label, what="gathering flocks")
-        starts = self._starts(task, effort, windows, label, first, weight)
-        best: tuple[int, NDArray[np.uint16]] | None = None
+    def _best(self, task: PartitionTask, effort: Effort, formation: Formation, windows: Windows) -> NDArray[np.uint16]:
+        """The part of each place: of the starts annealed, the one that ends with the fewest copies."""
+        slots = slots_that_fit(formation.degree, task.parts, effort.count_bytes)
+        starts = self._starts(task, effort, formation, windows)
+        best, fewest = None, math.inf
         for number, start in enumerate(starts):
-            part = start.part.astype(np.uint16)[label]
-            load = _loads(part, weight, task.parts)
-            fill_empty_parts(part, weight, load)
-            copies = anneal(
-                windows,
-                degree,
-                part,
-                weight,
-                load,
-                slots_that_fit(degree, task.parts, effort.count_bytes),
-                Annealing(effort.sweeps, effort.visits, self._cap(load, weight), task.seed * len(starts) + number, task.threads),
-            )
-            if best is None or copies < best[0]:
-                best = (copies, part)
-        windows.close()
+            part = start.part.astype(np.uint16)[formation.flock]
+            load = formation.loads(part, task.parts)
+            fill_empty_parts(part, formation.weight, load)
+            seed, cap = task.seed * len(starts) + number, self._cap(load, formation.weight)
+            plan = Annealing(effort.sweeps, effort.visits, cap, seed, task.threads)
+            copies = anneal(windows, formation, part, load, slots, plan)
+            if copies < fewest:
+                best, fewest = part, copies
         assert best is not None
-        notes = {"flocks": len(first) - 1, "windows": windows.count, "sweeps": effort.sweeps}
-        owner = best[1][place].astype(np.int32)
-        return Assignment("edge-cut", task.parts, owner, None, label[place], passes + windows.passes, {**notes})
+        return best
 
-    def _starts(
-        self,
-        task: PartitionTask,
-        effort: Effort,
-        windows: Windows,
-        label: NDArray[np.int32],
-        first: NDArray[np.int64],
-        weight: NDArray[np.integer],
-    ) -> list[Start]:
-        sizes = np.diff(first)
-        mass = sizes if not len(weight) else np.add.reduceat(weight.astype(np.int64), first[:-1])
-        graph = flock_graph(windows, label, first, mass, effort.keep_of(len(sizes)))
+    def _starts(self, task: PartitionTask, effort: Effort, formation: Formation, windows: Windows) -> list[Start]:
+        """The most promising starts by METIS on the flock graph."""
+        keep = effort.keep_of(formation.flocks)
+        graph = flock_graph(windows, formation.flock, formation.first, formation.masses(), keep)
         found = start_parts(
             graph,
             task.parts,
@@ -140,13 +116,3 @@ class Flock(Partitioner):
         """The most a part may hold; never less than whole nodes can reach."""
         total, heaviest = int(load.sum()), int(weight.max(initial=1))
         return max(int((1 + self.settings.imbalance) * total / len(load)), -(-total // len(load)), heaviest)
-
-
-def _in_place(values: NDArray[Whole], place: NDArray[np.int32]) -> NDArray[Whole]:
-    arranged = np.empty_like(values)
-    arranged[place] = values
-    return arranged
-
-
-def _loads(part: NDArray[np.uint16], weight: NDArray[np.integer], parts: int) -> NDArray[np.int64]:
-    return np.bincount(part, weight if len(weight) else None, minlength=parts).astype(np.int64)
