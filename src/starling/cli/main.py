@@ -32,7 +32,7 @@ app.command("generate")(generate.generate)
 app.command("import")(import_.import_)
 app.command("export")(export.export)
 app.command("inspect")(inspect.inspect)
-app.command("partition")(partition.partition)
+app.command("partition", epilog=partition.METHODS_EPILOG)(partition.partition)
 app.command("doctor")(doctor.doctor)
 
 

@@ -19,7 +19,11 @@ from starling.partition.registry import METHODS
 from starling.plan.partitioning import BALANCES, PartitionReport, PartitionRequest, partition_graph
 from starling.store.graph import open_graph
 
-_METHODS_HELP = "; ".join(f"`{name}`: {method.summary}" for name, method in METHODS.items())
+METHODS_EPILOG = "Methods:\n\n" + "\n\n".join(
+    f"- **{name}**: {method.summary}"
+    + (f" (settings: {', '.join(method.Settings.model_fields)})" if method.Settings.model_fields else "")
+    for name, method in METHODS.items()
+)
 
 
 def partition(
@@ -27,7 +31,7 @@ def partition(
     output: Output,
     parts: Annotated[str, typer.Option("--parts", "-p", help="Number of parts, or auto with --worker-memory.")] = "auto",
     method: Annotated[
-        str, typer.Option(help=f"How to cut. {_METHODS_HELP}; or your own class as file.py:Class.", show_default=True)
+        str, typer.Option(help="How to cut: a method from the list below, or your own as file.py:Class.")
     ] = "flock",
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of the method, as name=value. Repeatable.", show_default=False)
