@@ -4,7 +4,8 @@
 
 Each file is generated in a temporary folder, imported by a fresh process, and deleted. "Reading alone" drains the reader in
 another fresh process: what is left of the time is numbering, checking and writing. The peak is the resident memory that the
-import saw of itself (VmHWM; what wait4 reports would include this process, from which it was forked). Prints a Markdown table and writes the raw numbers to bench/results/import_speed.json.
+import saw of itself (VmHWM; what wait4 reports would include this process, from which it was forked). Prints a Markdown table
+and writes the raw numbers to bench/results/import_speed.json.
 """
 
 from __future__ import annotations
