@@ -39,14 +39,14 @@ class Frontier:
         self.rows = grown[:count]
         return places
 
-    def places_of(self, rows: NDArray[Any]) -> NDArray[np.int32]:
-        """The place of each row, −1 for rows that are not here."""
-        places: NDArray[np.int32] = self._places[rows]
-        return places
+    @property
+    def places(self) -> NDArray[np.int32]:
+        """The place of every row of the graph, −1 for those that are not here; to be read before `clear`."""
+        return self._places
 
     def clear(self) -> None:
         """Forget all rows; the map is free again."""
-        self._places[self.rows] = -1
+        _free(self.rows, self._places)
         self.rows = self.rows[:0]
 
 
@@ -83,3 +83,9 @@ def _extend(rows: NDArray[Any], map_: NDArray[np.int32], known: int, grown: NDAr
             count += 1
         places[i] = place
     return count
+
+
+@compiled
+def _free(rows: NDArray[Any], map_: NDArray[np.int32]) -> None:
+    for i in range(len(rows)):
+        map_[np.uint64(rows[i])] = -1

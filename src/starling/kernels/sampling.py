@@ -22,7 +22,7 @@ _ONE, _LOW_BITS = np.uint64(1), np.uint64(63)
 _PAIRS, _QUADS, _BYTES = (np.uint64(bits) for bits in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
 _SUM_BYTES = np.uint64(0x0101010101010101)
 _U1, _U2, _U4, _U6, _U56 = (np.uint64(bits) for bits in (1, 2, 4, 6, 56))
-_AHEAD = 8
+_AHEAD, _LINES = 8, 4  # rows, and cache lines of each, to ask for in advance
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,9 @@ def _draw_without_replacement(
     chosen = np.zeros(64, np.uint64)  # one bit an entry of the list at hand; all clear between rows
     for i in range(start, stop):
         if i + _AHEAD < stop:
-            prefetch(neighbours, offsets[np.uint64(rows[i + _AHEAD])])
+            ahead = offsets[np.uint64(rows[i + _AHEAD])]
+            for line in range(_LINES):
+                prefetch(neighbours, ahead + 16 * line)
         row = np.uint64(rows[i])
         first, at = offsets[row], taken[i]
         degree = offsets[row + _ONE] - first
@@ -152,9 +154,12 @@ def _draw_without_replacement(
             continue
         scale[i] = degree / fanout
         words = (degree + 63) >> 6
-        if words > len(chosen):
-            chosen = np.zeros(2 * words, np.uint64)
-        _floyd(key, position[i], degree, fanout, chosen)
+        if words == 1:
+            chosen[0] = _floyd_in_a_word(key, position[i], degree, fanout)
+        else:
+            if words > len(chosen):
+                chosen = np.zeros(2 * words, np.uint64)
+            _floyd(key, position[i], degree, fanout, chosen)
         for w in range(words):
             word = chosen[w]
             chosen[w] = 0
@@ -176,6 +181,17 @@ def _floyd(key: np.uint64, position: int, degree: int, fanout: int, chosen: NDAr
         if (chosen[pick >> _U6] >> (pick & _LOW_BITS)) & _ONE:
             pick = np.uint64(last)
         chosen[pick >> _U6] |= _ONE << (pick & _LOW_BITS)
+
+
+@compiled
+def _floyd_in_a_word(key: np.uint64, position: int, degree: int, fanout: int) -> np.uint64:
+    """The same marks where 64 bits are enough: they stay in a register."""
+    chosen = np.uint64(0)
+    for slot in range(fanout):
+        last = degree - fanout + slot
+        bit = _ONE << np.uint64(draw_below(key, position, slot, last + 1))
+        chosen |= bit if chosen & bit == 0 else _ONE << np.uint64(last)
+    return chosen
 
 
 @compiled

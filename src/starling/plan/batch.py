@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 class Block:
     """The edges of one layer: destination i is source i; sources beyond the destinations are neighbours only.
 
-    Edges of destination i are offsets[i] … offsets[i + 1] − 1. `neighbours` are source numbers of this block; `edge` is where
-    each edge stands in the neighbour lists it was taken from, so that edge tables can be read. Where edges were sampled,
-    `row_scale` [D] (uniform) or `edge_scale` [E] is 1 / probability of being taken; both are None where all edges are there.
+    Edges of destination i are offsets[i] … offsets[i + 1] − 1; `neighbours` are source numbers of this block, `edge` the entry of
+    each edge in the neighbour lists it was taken from (edge tables are read by it). Where edges are missing, `row_scale` [D] or
+    `edge_scale` [E] makes up for them: 1 / probability of being taken where they were sampled, in-degree / edges left where a
+    cluster leaves out its surroundings. Both are None where all edges are there.
     """
 
     offsets: NDArray[np.int64]
@@ -41,7 +42,8 @@ class BatchPlan:
 
     `inputs` are the graph rows whose features enter the first block, its sources in order. `targets` are the rows the loss is
     taken on, `outputs` their row numbers among the last block's destinations, `loss_weight` [T] how much each counts (None:
-    equally). The same block may stand for every layer (global and cluster batches, GraphSAINT).
+    equally); the weights of a step add up to 1 on average. The same block may stand for every layer (global and cluster batches,
+    GraphSAINT).
     """
 
     epoch: int

@@ -38,8 +38,8 @@ Fanouts = Annotated[tuple[Fanout, ...], BeforeValidator(_read)]
 def one_a_layer(fanouts: tuple[Fanout, ...] | None, layers: int) -> tuple[Fanout, ...]:
     """The fan-outs of all layers; without any, all neighbours."""
     if fanouts is None:
-        fanouts = ("all",)
-        return fanouts * layers
+        every: Fanout = "all"
+        return (every,) * layers
     if len(fanouts) != layers:
         given = ",".join(str(fanout) for fanout in fanouts)
         raise InputError(

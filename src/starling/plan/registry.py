@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from starling.core.errors import InputError, nearest
+from starling.plan.cluster import Cluster
 from starling.plan.mini import Mini
+from starling.plan.saint.strategy import Saint
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import PlanTask, Strategy
 from starling.plan.whole import Global
 
-STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Global, Mini)}
+STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Global, Mini, Cluster, Saint)}
 
 
 def find_strategy(name: str) -> type[Strategy]:

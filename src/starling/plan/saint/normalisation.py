@@ -1,0 +1,43 @@
+"""How often each node and edge is in a sub-graph, counted over sub-graphs drawn beforehand (GraphSAINT §3.2, Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(eq=False)
+class Counts:
+    """Sub-graphs drawn, and in how many of them each row (C_v) and each entry of the neighbour lists (C_uv) was."""
+
+    rows: NDArray[np.int32]
+    entries: NDArray[np.int32]
+    drawn: int = 0
+
+    def add(self, rows: NDArray[Any], entries: NDArray[Any]) -> None:
+        """Count one sub-graph: its rows and its edges, each once."""
+        self.rows[rows] += 1
+        self.entries[entries] += 1
+        self.drawn += 1
+
+    def edge_scale(self, rows: NDArray[Any], offsets: NDArray[np.int64], entries: NDArray[Any]) -> NDArray[np.float32]:
+        """C_v / C_uv of each edge u → v: 1 / the chance that an edge is there when its destination is.
+
+        Seldom nodes that no counted sub-graph held are taken as held once, with all their edges.
+        """
+        destination = np.repeat(np.maximum(self.rows[rows], 1), np.diff(offsets))
+        scale: NDArray[np.float32] = (destination / np.maximum(self.entries[entries], 1)).astype(np.float32)
+        return scale
+
+    def loss_weight(self, targets: NDArray[Any], of: int) -> NDArray[np.float32]:
+        """1 / (p_v · `of`): the sum of weighted losses over a sub-graph is, on average, the mean loss of `of` training nodes."""
+        weight: NDArray[np.float32] = (self.drawn / (np.maximum(self.rows[targets], 1) * float(of))).astype(np.float32)
+        return weight
+
+
+def no_counts(rows: int, entries: int) -> Counts:
+    """Nothing drawn yet."""
+    return Counts(np.zeros(rows, np.int32), np.zeros(entries, np.int32))

@@ -1,0 +1,115 @@
+"""`saint`: a random sub-graph a step, with GraphSAINT's normalisation of aggregation and loss (Zeng et al. 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from starling.core.errors import InputError, StarlingError
+from starling.core.keyed import stream_key
+from starling.kernels.frontier import FrontierPool
+from starling.kernels.induced import take_within
+from starling.kernels.sampling import Taken
+from starling.plan.batch import BatchPlan, Block
+from starling.plan.saint.draws import ByEdge, ByNode, ByWalk, Draws, NodeDraws
+from starling.plan.saint.normalisation import Counts, no_counts
+from starling.plan.strategy import PlanTask, Strategy
+
+_MOST_TRIES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class SubGraph:
+    """Distinct rows, the edges among them, and which of the rows are trained on."""
+
+    rows: NDArray[Any]
+    edges: Taken
+    outputs: NDArray[np.int32]
+
+
+class Saint(Strategy):
+    """Draws nodes, edges or walks and computes every layer on the sub-graph induced by the nodes they touch.
+
+    A sub-graph without a training node is drawn again, here and while counting, so counts and steps follow the same chances.
+    """
+
+    name = "saint"
+    summary = "random sub-graphs, normalised without bias (GraphSAINT)"
+
+    class Settings(Strategy.Settings):
+        """How a sub-graph is drawn."""
+
+        draws: Draws = Field("walk", description="what is drawn: nodes, edges or random walks")
+        count: int = Field(1000, ge=1, description="how many nodes, edges or walks make a sub-graph")
+        walk_length: int = Field(2, ge=1, description="steps of a walk; read with draws = walk only")
+        coverage: float = Field(50, gt=0, description="sub-graphs are counted until nodes were in this many on average")
+        steps: int | None = Field(None, ge=1, description="steps an epoch (as many as cover the graph once)")
+
+    settings: Settings
+
+    def __init__(self, settings: Settings, task: PlanTask) -> None:
+        super().__init__(settings, task)
+        graph = task.graph
+        if graph.incoming.rows < graph.rows:
+            raise InputError("GraphSAINT draws from a whole graph, got a part with halo nodes. Use --strategy mini on parts.")
+        if settings.draws != "walk" and "walk_length" in settings.model_fields_set and settings.walk_length != 2:
+            raise InputError(f"A walk length was given, but {settings.draws}s are drawn. Set draws = walk or leave it out.")
+        if settings.draws == "edge" and not len(graph.incoming.neighbours):
+            raise InputError("Expected edges to draw, got a graph without any. Draw nodes.")
+        self._trained = np.zeros(graph.rows, np.bool_)
+        self._trained[self.train_rows] = True
+        self._frontiers = FrontierPool(graph.rows)
+        self._draws = self._make_draws()
+        self._counts = self._count()
+        mean_size = int(self._counts.rows.sum(dtype=np.int64)) / self._counts.drawn
+        self._steps = settings.steps or max(1, round(graph.rows / mean_size))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """As asked for, or as many as touch every node once on average."""
+        return self._steps
+
+    def _make_draws(self) -> NodeDraws:
+        settings, graph, threads = self.settings, self.task.graph, self.task.threads
+        if settings.draws == "node":
+            return ByNode(graph, settings.count, threads)
+        if settings.draws == "edge":
+            return ByEdge(graph, settings.count, threads)
+        return ByWalk(graph, settings.count, settings.walk_length, threads)
+
+    def _count(self) -> Counts:
+        """Draw sub-graphs until they hold every row `coverage` times on average."""
+        counts = no_counts(self.task.graph.rows, len(self.task.graph.incoming.neighbours))
+        held = 0
+        while held < self.settings.coverage * self.task.graph.rows:
+            drawn = self._sub_graph("saint/count", 0, counts.drawn)
+            counts.add(drawn.rows, drawn.edges.entry)
+            held += len(drawn.rows)
+        return counts
+
+    def _sub_graph(self, stream: str, epoch: int, step: int) -> SubGraph:
+        for attempt in range(_MOST_TRIES):
+            drawn = self._draws.rows(stream_key(self.task.seed, f"{stream}/{attempt}", epoch, step))
+            if self._trained[drawn].any():
+                break
+        else:
+            raise StarlingError(
+                f"{_MOST_TRIES} sub-graphs in a row held no training node. Raise 'count' of the strategy saint."
+            )
+        with self._frontiers.frontier(drawn) as frontier:
+            rows = frontier.rows.copy()
+            edges = take_within(self.task.graph.incoming, rows, frontier.places, self.task.threads)
+        return SubGraph(rows, edges, np.flatnonzero(self._trained[rows]).astype(np.int32))
+
+    def _plan(self, epoch: int, step: int) -> BatchPlan:
+        drawn = self._sub_graph("saint", epoch, step)
+        rows, edges = drawn.rows, drawn.edges
+        scale = self._counts.edge_scale(rows, edges.offsets, edges.entry)
+        block = Block(edges.offsets, edges.neighbours, edges.entry, len(rows), edge_scale=scale)
+        targets = rows[drawn.outputs]
+        weight = self._counts.loss_weight(targets, len(self.train_rows))
+        return BatchPlan(epoch, step, rows, (block,) * self.task.layers, targets, drawn.outputs, weight)
