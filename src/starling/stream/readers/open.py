@@ -34,6 +34,9 @@ _FORMATS: dict[str, Format] = {
     **{f".{suffix}": "text" for suffix in _TEXT},
 }
 _TABLES = ("nodes", "features", "labels")
+_WORDS = {"x": "Features", "y": "Labels", "type": "Node types", "time": "Node times"} | {
+    split: f"The {split} nodes" for split in ("train", "val", "test")
+}
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 EdgeInput: TypeAlias = Prepared[ColumnEdges] | Prepared[StoredEdges]
@@ -171,7 +174,7 @@ def _by_table(columns: Mapping[str, str], tables: Mapping[str, str]) -> dict[str
         option = option if dot else "edges"
         if option not in asked:
             raise InputError(f"There is no table '{option}' to name columns of. {nearest(option, _TABLES)}")
-        if dot and option not in tables:
+        if option != "edges" and option not in tables:
             raise InputError(f"--column {key} is about a table that was not given. Pass --{option} FILE too.")
         asked[option][role] = text
     return asked
@@ -185,11 +188,6 @@ def _refuse_double(tables: Sequence[TableReader]) -> None:
             if role in names:
                 raise InputError(f"{_WORDS.get(role, role)} stand both in {names[role]} and in {table.name}. Give them once.")
             names[role] = table.name
-
-
-_WORDS = {"x": "Features", "y": "Labels", "type": "Node types", "time": "Node times"} | {
-    split: f"The {split} nodes" for split in ("train", "val", "test")
-}
 
 
 def _node_count(asked: int | None, counted: int | None, name: str) -> int | None:

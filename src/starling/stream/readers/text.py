@@ -99,11 +99,10 @@ class TextColumns(ColumnSource):
     def _kinds(self, block: LineBlock) -> list[Kind]:
         if block.count == 0:
             return ["empty"] * self._width
-        names = {str(index): index for index in range(self._width)}
         try:
             table = parse(block, self._dialect, self._width, {}, only=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            columns = [Column(index, name, "other", "other") for name, index in names.items()]
+            columns = [Column(index, str(index), "other", "other") for index in range(self._width)]
             raise explain(block, self._dialect, columns, {}, self.name, error) from error
         return [_kind(found) for found in table.schema.types]
 
