@@ -1,0 +1,157 @@
+"""Input features by row, wherever they are: in memory, in a file, stored sparsely, or spread over shards."""
+
+from __future__ import annotations
+
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.kernels.rows import gather_rows
+from starling.store.graph import CsrTable
+
+Normalize = Literal["none", "rows", "standard"]
+"""`rows`: each row is divided by its sum. `standard`: each column has mean 0 and deviation 1 over the training rows."""
+
+_BLOCK_BYTES = 1 << 24
+
+
+class Features(ABC):
+    """A feature row for every node."""
+
+    count: int
+    width: int
+
+    def rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        """The rows of these nodes, float32 [len(index), width], in fresh memory."""
+        if len(index) == 0:
+            return np.empty((0, self.width), np.float32)
+        return self._rows(np.ascontiguousarray(index))
+
+    def all(self) -> NDArray[np.float32]:
+        """Every row."""
+        return self.rows(np.arange(self.count))
+
+    @abstractmethod
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        """The rows of at least one node."""
+
+
+class DenseFeatures(Features):
+    """Rows of a matrix, in memory or mapped from a file.
+
+    Pages of a file that a gather has touched are given back at once, so that they do not add up to the whole file.
+    """
+
+    def __init__(self, matrix: NDArray[Any]) -> None:
+        matrix = matrix.reshape(len(matrix), -1)
+        self.count, self.width = matrix.shape
+        self._matrix = np.asarray(matrix)
+        self._file = getattr(matrix, "_mmap", None)
+
+    def all(self) -> NDArray[np.float32]:
+        """Every row; the matrix itself where it is in memory."""
+        return self._matrix if self._file is None and self._matrix.dtype == np.float32 else super().all()
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        out = np.empty((len(index), self.width), self._matrix.dtype)
+        gather_rows(self._matrix, index, out)
+        if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._file.madvise(mmap.MADV_DONTNEED)
+        return out.astype(np.float32, copy=False)
+
+
+class SparseFeatures(Features):
+    """Rows stored by their non-zeros; their zeros are filled in when they are read."""
+
+    def __init__(self, table: CsrTable) -> None:
+        self.count, self.width = table.shape
+        self._table = table
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        return self._table.dense(index)
+
+
+class SpreadFeatures(Features):
+    """Rows of shards: node i is row `place[i]` of the shards' tables laid end to end."""
+
+    def __init__(self, shards: Sequence[Features], place: NDArray[Any]) -> None:
+        self.count, self.width = len(place), shards[0].width
+        self._shards, self._place = shards, place
+        self._ends = np.cumsum([shard.count for shard in shards])
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        place = np.asarray(self._place[index])
+        owner = np.searchsorted(self._ends, place, side="right")
+        out = np.empty((len(index), self.width), np.float32)
+        for part in np.unique(owner):
+            mine = np.flatnonzero(owner == part)
+            shard = self._shards[part]
+            out[mine] = shard.rows(place[mine] - (self._ends[part] - shard.count))
+        return out
+
+
+class RowNormalized(Features):
+    """Each row divided by its sum; rows of sum 0 stay."""
+
+    def __init__(self, raw: Features) -> None:
+        self.count, self.width, self._raw = raw.count, raw.width, raw
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        rows = self._raw.rows(index)
+        total = rows.sum(axis=1, keepdims=True)
+        rows /= np.where(total == 0, 1, total)
+        return rows
+
+
+class ColumnScaled(Features):
+    """(x − shift) · factor, column by column."""
+
+    def __init__(self, raw: Features, shift: NDArray[np.float32], factor: NDArray[np.float32]) -> None:
+        self.count, self.width = raw.count, raw.width
+        self._raw, self._shift, self._factor = raw, shift, factor
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        rows = self._raw.rows(index)
+        rows -= self._shift
+        rows *= self._factor
+        return rows
+
+
+def open_features(table: NDArray[Any] | CsrTable) -> Features:
+    """A node table as features."""
+    return SparseFeatures(table) if isinstance(table, CsrTable) else DenseFeatures(table)
+
+
+def in_memory(features: Features) -> Features:
+    """The same features, read once and kept."""
+    matrix = np.empty((features.count, features.width), np.float32)
+    for start, stop in _blocks(features.count, features.width):
+        matrix[start:stop] = features.rows(np.arange(start, stop))
+    return DenseFeatures(matrix)
+
+
+def normalized(features: Features, how: Normalize, training: NDArray[Any]) -> Features:
+    """Features with every row or column scaled; columns by what the training rows hold, read in two passes of blocks."""
+    if how == "none":
+        return features
+    if how == "rows":
+        return RowNormalized(features)
+    total = np.zeros(features.width)
+    for start, stop in _blocks(len(training), features.width):
+        total += features.rows(training[start:stop]).sum(axis=0, dtype=np.float64)
+    mean = total / max(len(training), 1)
+    square = np.zeros(features.width)
+    for start, stop in _blocks(len(training), features.width):
+        square += np.square(features.rows(training[start:stop]) - mean).sum(axis=0)
+    deviation = np.sqrt(square / max(len(training), 1))
+    factor = 1 / np.where(deviation > 0, deviation, 1)
+    return ColumnScaled(features, mean.astype(np.float32), factor.astype(np.float32))
+
+
+def _blocks(rows: int, width: int) -> list[tuple[int, int]]:
+    size = max(1, _BLOCK_BYTES // max(1, 4 * width))
+    return [(start, min(start + size, rows)) for start in range(0, rows, size)]

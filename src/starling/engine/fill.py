@@ -1,0 +1,109 @@
+"""Fill a plan: a view for each layer's block, the features of its inputs, the labels of its targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.engine.source import GraphSource
+from starling.nn.graph import LocalGraph
+from starling.nn.reuse import Constants
+from starling.nn.view import Moment, View
+from starling.plan.batch import BatchPlan, Block
+
+
+@dataclass(frozen=True, eq=False)
+class FilledBatch:
+    """One step, ready to compute: `x` are the first view's sources, `outputs` the targets' rows among the last's destinations."""
+
+    plan: BatchPlan
+    views: tuple[View, ...]
+    x: Tensor
+    y: Tensor
+    outputs: Tensor
+    weight: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What one plan's arrays became; found again by identity, so that a step that repeats is filled once."""
+
+    inputs: NDArray[Any]
+    blocks: tuple[Block, ...]
+    graphs: tuple[LocalGraph, ...]
+    x: Tensor
+    constants: Constants | None
+
+
+class Filler:
+    """Fills plans made from one graph. With `reuse`, aggregates of features that do not change between steps are kept."""
+
+    def __init__(self, source: GraphSource, *, seed: int = 0, device: str = "cpu", reuse: bool = True) -> None:
+        self._source, self._seed, self._device, self._reuse = source, seed, torch.device(device), reuse
+        self._kept: _Kept | None = None
+
+    def fill(self, plan: BatchPlan) -> FilledBatch:
+        """The views, features and labels of one step."""
+        kept = self._filled(plan)
+        moment = Moment(self._seed, plan.epoch, plan.step)
+        views = tuple(View(graph, moment=moment, constants=kept.constants) for graph in kept.graphs)
+        weight = None if plan.loss_weight is None else torch.from_numpy(plan.loss_weight).to(self._device)
+        return FilledBatch(plan, views, kept.x, self._labels(plan.targets), self._index(plan.outputs), weight)
+
+    def _filled(self, plan: BatchPlan) -> _Kept:
+        kept = self._kept
+        if kept is not None and kept.inputs is plan.inputs and all(map(_is, kept.blocks, plan.blocks)):
+            return kept
+        whole = all(self._is_whole(block) for block in plan.blocks)
+        graphs: dict[int, LocalGraph] = {}
+        for block in plan.blocks:  # one block may stand for several layers
+            if id(block) not in graphs:
+                graph = self._source.whole if whole else self._local_graph(plan, block)
+                # a copy would lose what kernels have prepared for the graph
+                graphs[id(block)] = graph if self._device.type == "cpu" else graph.to(self._device)
+        x = self._source.x if whole else torch.from_numpy(self._source.features.rows(plan.inputs))
+        x = x.to(self._device)
+        constants = (self._source.constants if x is self._source.x else Constants(x)) if self._reuse and whole else None
+        self._kept = _Kept(plan.inputs, plan.blocks, tuple(graphs[id(block)] for block in plan.blocks), x, constants)
+        return self._kept
+
+    def _is_whole(self, block: Block) -> bool:
+        incoming = self._source.incoming
+        return block.offsets is incoming.offsets and block.neighbours is incoming.neighbours and block.sources == incoming.rows
+
+    def _local_graph(self, plan: BatchPlan, block: Block) -> LocalGraph:
+        source, rows = self._source, plan.inputs[: block.sources]
+        edge = torch.from_numpy(np.asarray(block.edge)).long() if source.edge_tables else None
+        position = torch.from_numpy(np.asarray(rows, np.int64))
+        return LocalGraph(
+            torch.from_numpy(block.offsets),
+            torch.from_numpy(block.neighbours),
+            block.sources,
+            block.destinations,
+            degree=source.degree[position],
+            weighted_degree=None if source.weighted_degree is None else source.weighted_degree[position],
+            row_scale=_tensor(block.row_scale),
+            edge_scale=_tensor(block.edge_scale),
+            position=position,
+            **{f"edge_{name}": table[edge] for name, table in source.edge_tables.items()},
+        )
+
+    def _labels(self, targets: NDArray[Any]) -> Tensor:
+        assert self._source.y is not None, "a task checks that there are labels"
+        return torch.from_numpy(np.ascontiguousarray(self._source.y[targets])).to(self._device)
+
+    def _index(self, rows: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.asarray(rows, np.int64)).to(self._device)
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _tensor(values: NDArray[Any] | None) -> Tensor | None:
+    return None if values is None else torch.from_numpy(values)

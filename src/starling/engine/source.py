@@ -1,0 +1,201 @@
+"""A graph as training reads it: neighbour lists and labels in memory, features by row, edge tables beside their edges.
+
+Rows are positions of the imported graph, for a graph directory and for its parts alike: the same run on either gives the same
+numbers, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.core.errors import InputError
+from starling.core.manifest import GraphManifest, Labels, read_json
+from starling.engine.features import Features, Normalize, SpreadFeatures, in_memory, normalized, open_features
+from starling.kernels.csr import Csr, csr_from_pairs
+from starling.nn.graph import LocalGraph
+from starling.nn.reuse import Constants
+from starling.store.graph import CsrTable, open_graph
+from starling.store.parts import Parts, open_parts
+from starling.store.parts_manifest import PartsManifest
+from starling.stream.id_index import IdIndex
+
+SPLITS = ("train", "val", "test")
+EDGE_TABLES = ("weight", "attr", "type")
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSource:
+    """Everything a step may read. Edge tables are kept in the order of `incoming`'s entries."""
+
+    path: Path
+    incoming: Csr
+    features: Features
+    labels: Labels | None
+    y: NDArray[Any] | None
+    splits: dict[str, NDArray[np.int64]]
+    edge_tables: dict[str, Tensor]
+    relations: int
+    ids: IdIndex
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return self.incoming.rows
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """In-edges of every node, int64 [V]."""
+        return torch.from_numpy(np.diff(self.incoming.offsets))
+
+    @cached_property
+    def weighted_degree(self) -> Tensor | None:
+        """The sum of in-edges' weights of every node, float32 [V]; None without weights."""
+        weight = self.edge_tables.get("weight")
+        if weight is None:
+            return None
+        return torch.segment_reduce(weight.float(), "sum", lengths=self.degree, unsafe=True, initial=0.0)
+
+    @cached_property
+    def x(self) -> Tensor:
+        """The features of all nodes, in memory; for steps on the whole graph."""
+        return torch.from_numpy(self.features.all())
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Aggregates of `x` over the whole graph, kept for training and evaluation alike."""
+        return Constants(self.x)
+
+    @cached_property
+    def whole(self) -> LocalGraph:
+        """The whole graph as a layer sees it, made once, so that what kernels prepare for it is made once."""
+        return LocalGraph(
+            torch.from_numpy(self.incoming.offsets),
+            torch.from_numpy(self.incoming.neighbours.astype(np.int32, copy=False)),
+            self.nodes,
+            self.nodes,
+            weighted_degree=self.weighted_degree,
+            **{f"edge_{name}": table for name, table in self.edge_tables.items()},
+        )
+
+
+@dataclass(frozen=True)
+class SourceRequest:
+    """What to read: how features are scaled, which edge tables, and how many bytes of features may stay in memory."""
+
+    normalize: Normalize = "none"
+    edge_tables: Sequence[str] = ()
+    optional_tables: Sequence[str] = ()
+    """Edge tables to read where there are such."""
+    feature_bytes: int | None = None
+
+
+def open_source(path: Path, request: SourceRequest) -> GraphSource:
+    """Open a graph directory or a parts directory for training."""
+    kind = read_json(path).get("format")
+    stored: _Stored = _StoredParts(open_parts(path)) if kind == "starling-parts" else _StoredGraph(path)
+    manifest = stored.manifest
+    if "x" not in manifest.node_tables:
+        raise InputError(f"{path} has no features 'x' for all its nodes. Import the graph with --features.")
+    splits = {name: np.flatnonzero(stored.column(name)) for name in SPLITS if name in manifest.node_tables}
+    features = normalized(stored.features(), request.normalize, splits.get("train", np.empty(0, np.int64)))
+    if request.feature_bytes is None or 4 * features.count * features.width <= request.feature_bytes:
+        features = in_memory(features)
+    incoming = csr_from_pairs(stored.pairs(), manifest.nodes)
+    names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
+    tables = {name: _entries(stored.edge_table(name), incoming, name) for name in names}
+    y = np.asarray(stored.column("y")) if manifest.labels is not None else None
+    relations = len(manifest.edge_types) or (int(tables["type"].max()) + 1 if "type" in tables and len(tables["type"]) else 0)
+    return GraphSource(path, incoming, features, manifest.labels, y, splits, tables, relations, stored.ids)
+
+
+def _entries(values: NDArray[Any], incoming: Csr, name: str) -> Tensor:
+    """An edge table in the order of the neighbour lists."""
+    table = torch.from_numpy(np.asarray(values)[incoming.edge])
+    return table.long() if name == "type" else table.float().reshape(len(table), -1) if name == "attr" else table.float()
+
+
+class _StoredGraph:
+    """What a graph directory holds."""
+
+    def __init__(self, path: Path) -> None:
+        self._graph = open_graph(path)
+        self.manifest: GraphManifest | PartsManifest = self._graph.manifest
+        self.ids = self._graph.ids
+
+    def pairs(self) -> NDArray[Any]:
+        return self._graph.edges
+
+    def features(self) -> Features:
+        return open_features(self._graph.node_table("x"))
+
+    def column(self, name: str) -> NDArray[Any]:
+        return _dense(self._graph.node_table(name), name)
+
+    def edge_table(self, name: str) -> NDArray[Any]:
+        return _dense(self._graph.edge_table(name), name)
+
+
+class _StoredParts:
+    """What the shards of a parts directory hold, put back into imported order."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self.manifest, self.ids = parts, parts.manifest, parts.ids
+        if any(record.dropped for record in parts.manifest.shards):
+            raise InputError(
+                f"{parts.path} was cut with zero halo hops, so edges between parts are missing. Partition with --halo-hops 1."
+            )
+
+    def pairs(self) -> NDArray[Any]:
+        kind = np.int32 if self.manifest.nodes <= 1 << 31 else np.int64
+        pairs = np.empty((self.manifest.edges, 2), kind)
+        for shard in self._shards():
+            incoming, position = shard.incoming, np.asarray(shard.position)
+            pairs[incoming.edge, 0] = position[incoming.neighbours]
+            pairs[incoming.edge, 1] = np.repeat(position[: incoming.rows], np.diff(incoming.offsets))
+        return pairs
+
+    def features(self) -> Features:
+        return SpreadFeatures(
+            [open_features(shard.node_table("x")) for shard in self._shards()], self._parts.global_of_position
+        )
+
+    def column(self, name: str) -> NDArray[Any]:
+        return self._gathered(
+            lambda shard: (np.asarray(shard.position)[: shard.owned], _dense(shard.node_table(name), name)), self.manifest.nodes
+        )
+
+    def edge_table(self, name: str) -> NDArray[Any]:
+        return self._gathered(
+            lambda shard: (np.asarray(shard.incoming.edge), _dense(shard.edge_table(name), name)), self.manifest.edges
+        )
+
+    def _gathered(self, rows: Callable[[Any], tuple[NDArray[Any], NDArray[Any]]], count: int) -> NDArray[Any]:
+        whole: NDArray[Any] | None = None
+        for shard in self._shards():
+            place, values = rows(shard)
+            if whole is None:
+                whole = np.zeros((count, *values.shape[1:]), values.dtype)
+            whole[place] = values
+        assert whole is not None
+        return whole
+
+    def _shards(self) -> list[Any]:
+        return [self._parts.shard(part) for part in range(len(self._parts))]
+
+
+_Stored = _StoredGraph | _StoredParts
+
+
+def _dense(table: NDArray[Any] | CsrTable, name: str) -> NDArray[Any]:
+    if isinstance(table, CsrTable):
+        raise InputError(f"Expected the table '{name}' as a plain array, got a sparse one. Import it again as an array.")
+    return np.asarray(table)

@@ -1,0 +1,5 @@
+"""Exact inference for every node, layer by layer, and its results."""
+
+from starling.core.environment import prefer_huge_pages
+
+prefer_huge_pages()

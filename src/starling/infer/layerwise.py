@@ -1,0 +1,121 @@
+"""Outputs of all nodes with full neighbourhoods, one layer at a time, in bounded memory.
+
+A mini-batch forward computes a node's inner layers once for every target near it; layer by layer each is computed once. Only one
+layer's rows are kept beside the next one's (all layers' with jumping knowledge), in memory or in scratch files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from starling.engine.source import GraphSource
+from starling.infer.row_table import RowTable
+from starling.kernels.parallel import cut_ranges
+from starling.nn.graph import LocalGraph
+from starling.nn.model import LayeredModel
+from starling.nn.view import View
+
+_WIDTH_GUESS = 256
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Runs a model over all nodes of one graph, within about `memory` bytes beside the graph itself.
+
+    Where the whole graph fits at once, aggregates of constant features are kept from one evaluation to the next.
+    """
+
+    source: GraphSource
+    memory: int
+    device: str = "cpu"
+    reuse: bool = True
+
+    @torch.no_grad()
+    def outputs(self, model: nn.Module) -> RowTable:
+        """What the model gives for every node [V, outputs]; the model is in training mode again afterwards if it was before."""
+        training = model.training
+        model.eval()
+        try:
+            if not isinstance(model, LayeredModel) or self._fits(model):
+                return self._at_once(model)
+            return self._layer_by_layer(model)
+        finally:
+            model.train(training)
+
+    def _fits(self, model: nn.Module) -> bool:
+        widest = max([self.source.features.width, *(max(parameter.shape) for parameter in model.parameters())])
+        return self.source.nodes * 4 * (self.source.features.width + 4 * widest) <= self.memory
+
+    def _at_once(self, model: nn.Module) -> RowTable:
+        graph, x, constants = self.source.whole, self.source.x, self.source.constants if self.reuse else None
+        if self.device != "cpu":
+            graph, x, constants = graph.to(self.device), x.to(self.device), None
+        found: Tensor = model(View(graph, constants=constants), x)
+        table = RowTable(len(found), found.shape[1], memory=self.memory)
+        table.write(0, found.float().cpu().numpy())
+        return table
+
+    def _layer_by_layer(self, model: LayeredModel) -> RowTable:
+        kept: list[RowTable] = []
+        for index in range(model.layer_count):
+            last = index == model.layer_count - 1
+            kept.append(self._layer(model, index, kept, last))
+            if not model.keeps_all:
+                del kept[:-1]
+        return kept[-1]
+
+    def _layer(self, model: LayeredModel, index: int, kept: list[RowTable], last: bool) -> RowTable:
+        """Rows of all nodes after layer `index`, or the outputs after the last one."""
+        table: RowTable | None = None
+        width = kept[-1].width if index else self.source.features.width
+        for start, stop, rows, graph in self._blocks(max(width, _WIDTH_GUESS)):
+            inputs = self.source.features.rows(rows) if index == 0 else kept[-1].rows(rows)
+            view = View(graph if self.device == "cpu" else graph.to(self.device))
+            given = model.layer(index, view, torch.from_numpy(inputs).to(self.device))
+            if last:
+                earlier = (
+                    [torch.from_numpy(layer.read(start, stop)).to(self.device) for layer in kept] if model.keeps_all else []
+                )
+                given = model.finish(view, [*earlier, given])
+            if table is None:
+                table = RowTable(self.source.nodes, given.shape[1], memory=self.memory // 4)
+            table.write(start, given.float().cpu().numpy())
+        return table if table is not None else RowTable(0, 1, memory=0)
+
+    def _blocks(self, width: int) -> Iterator[tuple[int, int, NDArray[np.int64], LocalGraph]]:
+        """Ranges of rows whose in-edges' sources fit a quarter of the budget, each with its sources and its graph."""
+        incoming, nodes = self.source.incoming, self.source.nodes
+        room = max(1, self.memory // 4 // (4 * width * 2))  # rows read, and as many made
+        weight = int(incoming.offsets[-1]) + nodes
+        bounds = cut_ranges(nodes, -(-weight // room), incoming.offsets)
+        place = np.empty(nodes, np.int32)
+        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            yield start, stop, *self._block(start, stop, place)
+
+    def _block(self, start: int, stop: int, place: NDArray[np.int32]) -> tuple[NDArray[np.int64], LocalGraph]:
+        """Rows start … stop − 1 with all their in-edges; sources are these rows, then their other neighbours in order."""
+        source, offsets = self.source, self.source.incoming.offsets
+        first, end = int(offsets[start]), int(offsets[stop])
+        neighbours = source.incoming.neighbours[first:end]
+        outside = np.unique(neighbours[(neighbours < start) | (neighbours >= stop)])
+        place[start:stop] = np.arange(stop - start)
+        place[outside] = np.arange(stop - start, stop - start + len(outside))
+        rows = np.concatenate([np.arange(start, stop), outside.astype(np.int64)])
+        position = torch.from_numpy(rows)
+        graph = LocalGraph(
+            torch.from_numpy(offsets[start : stop + 1] - first),
+            torch.from_numpy(place[neighbours]),
+            len(rows),
+            stop - start,
+            degree=source.degree[position],
+            weighted_degree=None if source.weighted_degree is None else source.weighted_degree[position],
+            position=position,
+            **{f"edge_{name}": table[first:end] for name, table in source.edge_tables.items()},
+        )
+        return rows, graph

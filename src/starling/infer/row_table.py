@@ -1,0 +1,58 @@
+"""The rows one layer gives for all nodes: in memory where they fit, else in a scratch file that leaves no trace."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.kernels.rows import gather_rows
+
+
+class RowTable:
+    """float32 rows, written in ranges, read in any order."""
+
+    def __init__(self, count: int, width: int, *, memory: int) -> None:
+        self.count, self.width = count, width
+        self._pages: mmap.mmap | None = None
+        size = 4 * count * width
+        if size <= memory or size == 0:
+            self._rows = np.empty((count, width), np.float32)
+            return
+        with tempfile.TemporaryFile() as file:  # has no name, and is gone with its last mapping
+            file.truncate(size)
+            self._pages = mmap.mmap(file.fileno(), size)
+        self._rows = np.frombuffer(self._pages, np.float32).reshape(count, width)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the rows are in a scratch file."""
+        return self._pages is not None
+
+    def write(self, start: int, rows: NDArray[np.float32]) -> None:
+        """Set rows start … start + len(rows) − 1."""
+        self._rows[start : start + len(rows)] = rows
+        self._give_back()
+
+    def read(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Rows start … stop − 1; a view where they are in memory."""
+        if self._pages is None:
+            return self._rows[start:stop]
+        rows = self._rows[start:stop].copy()
+        self._give_back()
+        return rows
+
+    def rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        """The rows of these nodes, in fresh memory."""
+        out = np.empty((len(index), self.width), np.float32)
+        gather_rows(self._rows, np.ascontiguousarray(index), out)
+        self._give_back()
+        return out
+
+    def _give_back(self) -> None:
+        """Mapped pages count as resident memory until the system is told that they are not needed."""
+        if self._pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._pages.madvise(mmap.MADV_DONTNEED)

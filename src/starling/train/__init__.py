@@ -1,0 +1,5 @@
+"""Training: tasks, optimisers, the step loop and the run directory."""
+
+from starling.core.environment import prefer_huge_pages
+
+prefer_huge_pages()

@@ -1,0 +1,111 @@
+"""Everything a run depends on, in one value: read from TOML and flags, checked, saved with the run.
+
+Each table of the file is one component's settings. Those of the model and the strategy are checked by the component that has the
+chosen name; the rest are the small models named below, each in its component's own file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from starling.config.settings import Choice, checked
+from starling.config.toml import Tables, read_tables, write_tables
+from starling.core.errors import InputError, nearest
+from starling.core.manifest import Record
+from starling.train.optimizers import OptimizerSettings, ScheduleSettings
+from starling.train.tasks import TaskSettings
+
+Whole = Annotated[int, Field(ge=1)]
+
+CONFIG = "config.toml"
+
+
+class DataSettings(Record):
+    """What is trained on."""
+
+    path: Path
+    """A graph directory or a parts directory."""
+    normalize: Literal["none", "rows", "standard"] = "none"
+    """Features divided by their row's sum, or columns brought to mean 0 and deviation 1 over the training nodes."""
+    features: Whole | None = None
+    """Columns of the features; written with a run, and checked when it is repeated on other data."""
+    outputs: Whole | None = None
+    """Outputs of the model: classes, or numbers to predict; written and checked likewise."""
+
+
+class LoopSettings(Record):
+    """How long to train, and with what."""
+
+    epochs: Whole = 100
+    seed: int = 0
+    evaluate_every: Whole = 1
+    """Epochs from one exact evaluation to the next; the last epoch is always evaluated."""
+    patience: Annotated[int, Field(ge=0)] = 0
+    """Stop after so many epochs without a better validation metric; 0 never stops early."""
+    device: str = "cpu"
+    memory: Whole | None = None
+    """Bytes for features and evaluation; half of what is free by default. Never changes a result beyond rounding."""
+    reuse: bool = True
+    """Keep aggregates of constant input features."""
+
+
+class RunConfig(Record):
+    """A whole run."""
+
+    data: DataSettings
+    model: Choice = Choice(name="sage")
+    strategy: Choice = Choice(name="global")
+    task: TaskSettings = TaskSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    run: LoopSettings = LoopSettings()
+
+    @classmethod
+    def from_tables(cls, tables: Mapping[str, Mapping[str, Any]]) -> Self:
+        """From tables as they stand in a file; a table or key nobody knows is an error that suggests the right one."""
+        unknown = [name for name in tables if name not in cls.model_fields]
+        if unknown:
+            raise InputError(f"A config has no table [{unknown[0]}]. {nearest(unknown[0], cls.model_fields)}")
+        made: dict[str, Any] = {}
+        for name, table in tables.items():
+            kind = cls.model_fields[name].annotation
+            if kind is Choice:
+                made[name] = Choice.from_table({"name": cls.model_fields[name].default.name, **table}, name)
+            elif isinstance(kind, type) and issubclass(kind, Record):
+                made[name] = checked(kind, table, f"[{name}]")
+        if "data" not in made:
+            raise InputError('Expected a graph to train on, got none. Give its path, or a config with [data] path = "…".')
+        return cls(**made)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """From a TOML file."""
+        return cls.from_tables(read_tables(path))
+
+    def to_tables(self) -> Tables:
+        """The tables of a file that reads back as this very config."""
+        tables: Tables = {}
+        for name in type(self).model_fields:
+            part = getattr(self, name)
+            tables[name] = part.to_table() if isinstance(part, Choice) else part.model_dump(mode="python")
+        return tables
+
+    def to_toml(self) -> str:
+        """The text of that file."""
+        return write_tables(self.to_tables())
+
+
+def merged(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:
+    """Tables laid over one another, later ones on top; a table that changes its name drops the settings of the old one."""
+    result: Tables = {}
+    for tables in layers:
+        for name, table in tables.items():
+            below = result.get(name, {})
+            if "name" in table and "name" in below and table["name"] != below["name"]:
+                below = {}
+            result[name] = {**below, **table}
+    return result

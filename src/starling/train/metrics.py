@@ -1,0 +1,127 @@
+"""How well a model does, by torchmetrics, over blocks of rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from numpy.typing import NDArray
+
+from starling.core.errors import InputError, nearest
+from starling.infer.row_table import RowTable
+
+if TYPE_CHECKING:
+    from torchmetrics import Metric
+
+TaskKind = Literal["classification", "multilabel", "regression"]
+
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class MetricEntry:
+    """A line of the table: which way is better, and the torchmetrics object for a number of outputs."""
+
+    higher_is_better: bool
+    make: Callable[[int], Metric]
+
+
+def _classes(name: str, **settings: Any) -> Callable[[int], Metric]:
+    def make(classes: int) -> Metric:
+        from torchmetrics import classification
+
+        made: Metric = getattr(classification, f"Multiclass{name}")(num_classes=max(classes, 2), **settings)
+        return made
+
+    return make
+
+
+def _labels(name: str, **settings: Any) -> Callable[[int], Metric]:
+    def make(labels: int) -> Metric:
+        from torchmetrics import classification
+
+        made: Metric = getattr(classification, f"Multilabel{name}")(num_labels=labels, **settings)
+        return made
+
+    return make
+
+
+def _error(name: str) -> Callable[[int], Metric]:
+    def make(outputs: int) -> Metric:
+        import torchmetrics
+
+        made: Metric = getattr(torchmetrics, name)()
+        return made
+
+    return make
+
+
+METRICS: dict[TaskKind, dict[str, MetricEntry]] = {
+    "classification": {
+        "accuracy": MetricEntry(True, _classes("Accuracy", average="micro")),
+        "micro-f1": MetricEntry(True, _classes("F1Score", average="micro")),
+        "macro-f1": MetricEntry(True, _classes("F1Score", average="macro")),
+        "auc": MetricEntry(True, _classes("AUROC")),
+    },
+    "multilabel": {
+        "micro-f1": MetricEntry(True, _labels("F1Score", average="micro")),
+        "macro-f1": MetricEntry(True, _labels("F1Score", average="macro")),
+        "accuracy": MetricEntry(True, _labels("Accuracy", average="micro")),
+        "auc": MetricEntry(True, _labels("AUROC")),
+    },
+    "regression": {
+        "mae": MetricEntry(False, _error("MeanAbsoluteError")),
+        "mse": MetricEntry(False, _error("MeanSquaredError")),
+    },
+}
+"""The first of each task is its default."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric by name, ready to be taken of any rows."""
+
+    task: TaskKind
+    name: str
+    outputs: int
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger value is a better one."""
+        return METRICS[self.task][self.name].higher_is_better
+
+    def better(self, value: float, than: float | None) -> bool:
+        """Whether a value beats the best so far."""
+        return than is None or (value > than if self.higher_is_better else value < than)
+
+    def of(self, outputs: RowTable, y: NDArray[Any], rows: NDArray[Any]) -> float | None:
+        """The metric over these nodes; None where there are none."""
+        if len(rows) == 0:
+            return None
+        metric = METRICS[self.task][self.name].make(self.outputs)
+        for start in range(0, len(rows), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            metric.update(*_pair(self.task, torch.from_numpy(outputs.rows(block)), torch.from_numpy(y[block])))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a class without nodes in a split is no reason to alarm anybody
+            return float(metric.compute())
+
+
+def _pair(task: TaskKind, given: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Outputs and labels as torchmetrics takes them."""
+    if task == "classification":
+        return given.softmax(1), wanted.long()
+    if task == "multilabel":
+        return given.sigmoid(), wanted.long()
+    return given.reshape(-1), wanted.float().reshape(-1)
+
+
+def make_score(task: TaskKind, name: str | None, outputs: int) -> Score:
+    """The metric of a name, or the task's own."""
+    known = METRICS[task]
+    if name is not None and name not in known:
+        raise InputError(f"There is no metric '{name}' for {task}. {nearest(name, known)}")
+    return Score(task, name or next(iter(known)), outputs)

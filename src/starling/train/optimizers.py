@@ -1,0 +1,111 @@
+"""Optimisers and learning-rate schedules, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import nn
+from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, ReduceLROnPlateau, StepLR
+
+from starling.core.errors import InputError
+from starling.core.manifest import Record
+
+Positive = Annotated[float, Field(gt=0)]
+AtLeastZero = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Whole = Annotated[int, Field(ge=1)]
+
+_FIRST_LAYER = "graph_layers.0."
+
+
+class OptimizerSettings(Record):
+    """How weights move."""
+
+    name: Literal["sgd", "adam", "adamw"] = "adam"
+    lr: Positive = 0.01
+    weight_decay: AtLeastZero = 0.0
+    decay_on: Literal["all", "first"] = "all"
+    """`first`: only the first layer's weights decay, as in Kipf and Welling's GCN."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Of sgd."""
+    clip: AtLeastZero = 0.0
+    """Gradients whose norm is larger are scaled down to it; 0 leaves them alone."""
+
+
+class ScheduleSettings(Record):
+    """How the learning rate changes from epoch to epoch."""
+
+    name: Literal["constant", "cosine", "step", "plateau"] = "constant"
+    every: Whole = 30
+    """step: epochs after which the rate is multiplied by `factor`."""
+    factor: Share = 0.5
+    """step and plateau."""
+    patience: Whole = 10
+    """plateau: evaluations without a better validation metric."""
+    least: AtLeastZero = 0.0
+    """cosine and plateau: the lowest rate."""
+
+
+def make_optimizer(model: nn.Module, settings: OptimizerSettings) -> Optimizer:
+    """The optimiser over a model's weights."""
+    if settings.momentum and settings.name != "sgd":
+        raise InputError(f"Momentum is a setting of sgd, got the optimiser {settings.name}. Leave it out or choose sgd.")
+    groups = _groups(model, settings)
+    if settings.name == "sgd":
+        return SGD(groups, lr=settings.lr, momentum=settings.momentum)
+    return (Adam if settings.name == "adam" else AdamW)(groups, lr=settings.lr)
+
+
+def _groups(model: nn.Module, settings: OptimizerSettings) -> list[dict[str, object]]:
+    named = list(model.named_parameters())
+    if settings.decay_on == "all":
+        return [{"params": [weight for _, weight in named], "weight_decay": settings.weight_decay}]
+    first = [weight for name, weight in named if name.startswith(_FIRST_LAYER)]
+    if not first:
+        raise InputError("decay_on = 'first' needs a model made of graph layers, got another. Set it to 'all'.")
+    rest = [weight for name, weight in named if not name.startswith(_FIRST_LAYER)]
+    return [{"params": first, "weight_decay": settings.weight_decay}, {"params": rest, "weight_decay": 0.0}]
+
+
+class Schedule:
+    """The learning rate after each epoch."""
+
+    def __init__(self, optimizer: Optimizer, settings: ScheduleSettings, epochs: int, *, higher_is_better: bool) -> None:
+        self._optimizer = optimizer
+        self._plateau: ReduceLROnPlateau | None = None
+        makers: dict[str, Callable[[], LRScheduler]] = {
+            "cosine": lambda: CosineAnnealingLR(optimizer, T_max=epochs, eta_min=settings.least),
+            "step": lambda: StepLR(optimizer, settings.every, settings.factor),
+        }
+        self._by_epoch = makers[settings.name]() if settings.name in makers else None
+        if settings.name == "plateau":
+            self._plateau = ReduceLROnPlateau(
+                optimizer,
+                "max" if higher_is_better else "min",
+                settings.factor,
+                settings.patience,
+                threshold=0.0,
+                min_lr=settings.least,
+            )
+
+    @property
+    def rate(self) -> float:
+        """The learning rate now."""
+        return float(self._optimizer.param_groups[0]["lr"])
+
+    def epoch_ended(self, validation: float | None) -> None:
+        """Move on after an epoch; `validation` is its metric where it was evaluated."""
+        if self._by_epoch is not None:
+            self._by_epoch.step()
+        if self._plateau is not None and validation is not None:
+            self._plateau.step(validation)
+
+
+def clip_gradients(model: nn.Module, limit: float) -> None:
+    """Scale gradients down to a norm of at most `limit`; 0 leaves them alone."""
+    if limit:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), limit)

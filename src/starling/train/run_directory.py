@@ -1,0 +1,113 @@
+"""What a run leaves on disk, each file whole at any moment: a killed run leaves its config, metrics and best weights so far.
+
+``config.toml`` (every setting, enough to repeat the run), ``metrics.jsonl`` (a line an epoch), ``model.pt`` (the best weights, no
+pickled code), ``summary.json`` (the results; there only when the run has ended).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from starling.core.errors import InputError
+from starling.train.config import CONFIG, RunConfig
+
+METRICS, MODEL, SUMMARY = "metrics.jsonl", "model.pt", "summary.json"
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """A run directory being written, or opened again."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path | None, name: str) -> RunDirectory:
+        """A new directory: the one asked for, which must not exist, or ``runs/<name>-<number>`` with the first free number."""
+        if path is not None:
+            _make(path, wanted=True)
+            return cls(path)
+        runs = Path("runs")
+        plain = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
+        taken = [_number(other.name, plain) for other in runs.glob(f"{plain}-*")] if runs.is_dir() else []
+        number = max(taken, default=0) + 1
+        while not _make(runs / f"{plain}-{number}", wanted=False):
+            number += 1
+        return cls(runs / f"{plain}-{number}")
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """An existing run directory with weights in it."""
+        if not (path / CONFIG).is_file():
+            raise InputError(f"Expected a run directory, got {path}, which has no {CONFIG}. Make one with: starling train.")
+        if not (path / MODEL).is_file():
+            raise InputError(f"The run {path} has no weights: it ended before its first evaluation. Train again.")
+        return cls(path)
+
+    def config(self) -> RunConfig:
+        """The settings of the run."""
+        return RunConfig.read(self.path / CONFIG)
+
+    def write_config(self, config: RunConfig) -> None:
+        """Save the resolved settings."""
+        self._write(CONFIG, config.to_toml().encode())
+
+    def append_metrics(self, record: Mapping[str, Any]) -> None:
+        """Add a line to the metrics, in one write."""
+        with (self.path / METRICS).open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def save_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Save a model's weights."""
+        buffer = io.BytesIO()
+        torch.save(dict(weights), buffer)
+        self._write(MODEL, buffer.getvalue())
+
+    def weights(self) -> dict[str, Tensor]:
+        """The saved weights."""
+        try:
+            loaded: dict[str, Tensor] = torch.load(self.path / MODEL, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises whatever the damage leads to
+            raise InputError(f"{self.path / MODEL} is damaged ({type(error).__name__}). Train again.") from error
+        return loaded
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Save the results."""
+        self._write(SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
+
+    def _write(self, name: str, content: bytes) -> None:
+        partial = self.path / f".{name}.partial"
+        partial.write_bytes(content)
+        partial.replace(self.path / name)
+
+
+def check_free(path: Path | None) -> None:
+    """Refuse a run directory that exists already, before any work is done."""
+    if path is not None and path.exists():
+        raise InputError(f"{path} exists already, and a run is never overwritten. Choose another --run.")
+
+
+def _make(path: Path, *, wanted: bool) -> bool:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir()
+    except FileExistsError:
+        if wanted:
+            check_free(path)
+        return False
+    except OSError as error:
+        raise InputError(f"Cannot write to {path}: {error.strerror}. Choose another --run.") from error
+    return True
+
+
+def _number(name: str, plain: str) -> int:
+    ending = name.removeprefix(f"{plain}-")
+    return int(ending) if ending.isdecimal() else 0
