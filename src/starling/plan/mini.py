@@ -43,7 +43,7 @@ class Mini(Strategy):
     def __init__(self, settings: Settings, task: PlanTask) -> None:
         super().__init__(settings, task)
         fanouts = one_a_layer(settings.fanouts, task.layers)
-        if settings.fanouts is None and (settings.sampling != "uniform" or settings.replace):
+        if set(fanouts) == {"all"} and (settings.sampling != "uniform" or settings.replace):
             raise InputError("Weighted or layer-wise sampling, or drawing with replacement, needs --fanouts: how many to take.")
         self._hops = tuple(self._sampler(fanout) for fanout in fanouts)
         self._targets = TargetBatches(

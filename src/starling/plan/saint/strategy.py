@@ -20,6 +20,7 @@ from starling.plan.saint.normalisation import Counts, no_counts
 from starling.plan.strategy import PlanTask, Strategy
 
 _MOST_TRIES = 1000
+_WALK_LENGTH = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class Saint(Strategy):
 
         draws: Draws = Field("walk", description="what is drawn: nodes, edges or random walks")
         count: int = Field(1000, ge=1, description="how many nodes, edges or walks make a sub-graph")
-        walk_length: int = Field(2, ge=1, description="steps of a walk; read with draws = walk only")
+        walk_length: int | None = Field(None, ge=1, description="steps of a walk (2)")
         coverage: float = Field(50, gt=0, description="sub-graphs are counted until nodes were in this many on average")
         steps: int | None = Field(None, ge=1, description="steps an epoch (as many as cover the graph once)")
 
@@ -56,7 +57,7 @@ class Saint(Strategy):
         graph = task.graph
         if graph.incoming.rows < graph.rows:
             raise InputError("GraphSAINT draws from a whole graph, got a part with halo nodes. Use --strategy mini on parts.")
-        if settings.draws != "walk" and "walk_length" in settings.model_fields_set and settings.walk_length != 2:
+        if settings.draws != "walk" and settings.walk_length is not None:
             raise InputError(f"A walk length was given, but {settings.draws}s are drawn. Set draws = walk or leave it out.")
         if settings.draws == "edge" and not len(graph.incoming.neighbours):
             raise InputError("Expected edges to draw, got a graph without any. Draw nodes.")
@@ -79,7 +80,7 @@ class Saint(Strategy):
             return ByNode(graph, settings.count, threads)
         if settings.draws == "edge":
             return ByEdge(graph, settings.count, threads)
-        return ByWalk(graph, settings.count, settings.walk_length, threads)
+        return ByWalk(graph, settings.count, settings.walk_length or _WALK_LENGTH, threads)
 
     def _count(self) -> Counts:
         """Draw sub-graphs until they hold every row `coverage` times on average."""
