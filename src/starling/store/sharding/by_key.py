@@ -22,7 +22,7 @@ from starling.kernels.parallel import cut_ranges, parallel_for
 from starling.store.sharding.external_sort import ExternalSort
 from starling.store.sharding.rows import KeyedRows, RowSource
 
-_MOST_READINGS = 8
+_MOST_READINGS = 6
 _CURSOR_BYTES = 8
 _SAMPLE = 1 << 16
 
@@ -70,6 +70,7 @@ def _in_windows(source: RowSource, memory: int, threads: int | None, task: Task 
             if task is not None:
                 task.advance(len(block.keys))
         yield from window.columns()
+        del window  # its cursors, before the next one's
 
 
 def _through_buckets(

@@ -101,7 +101,13 @@ def sort_edges(
         total = stream.edges * readings(source, memory)
         task = stack.enter_context(progress.task("Sorting edges into parts", total))
         for name, block in rows_by_key(source, scratch=directory / "buckets", memory=memory, threads=threads, task=task):
-            writers[name].append(block)
+            if name == SOURCE:  # relabelled only now, since edges may be read several times
+                for start in range(0, len(block), BLOCK_ENTRIES):
+                    positions = block[start : start + BLOCK_ENTRIES]
+                    _run(threads, _renumber, positions, order.global_of_position)
+                    writers[name].append(positions)
+            else:
+                writers[name].append(block)
     return Entries(directory, bounds, tuple(columns))
 
 
@@ -118,10 +124,9 @@ def _rows_of_destinations(
 
     def blocks() -> Iterator[KeyedRows]:
         for block in read_ahead(stream.blocks()):
-            pairs = block.pairs
-            keys, sources = np.empty(len(pairs), number.dtype), np.empty(len(pairs), number.dtype)
-            _run(threads, _relabel, pairs, number, keys, sources)
-            yield KeyedRows(keys, {SOURCE: sources, **_edge_columns(block, columns, tables)})
+            keys = np.array(block.pairs[:, 1], number.dtype)
+            _run(threads, _renumber, keys, number)
+            yield KeyedRows(keys, _edge_columns(block, columns, tables))
 
     ends = np.zeros(order.nodes + 1, np.int64)
     np.cumsum(survey.in_degree[order.position_of_global], out=ends[1:])
@@ -140,17 +145,17 @@ def _rows_of_parts(
     """A vertex-cut: each edge has a part of its own. Keys are (part, row code), and how many a row has is not known."""
     number, offsets, limit = order.global_of_position, order.offsets, max(1, order.nodes * order.parts)
 
-    def keyed(pairs: NDArray[Any], parts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        keys = np.empty(len(pairs), index_type(limit))
-        sources, rows = np.empty(len(pairs), number.dtype), np.empty(len(pairs), number.dtype)
-        _run(threads, _relabel_by_part, pairs, parts, offsets, number, keys, sources, rows)
-        return keys, sources, rows
+    def keyed(pairs: NDArray[Any], parts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        keys, rows = np.empty(len(pairs), index_type(limit)), np.array(pairs[:, 1], number.dtype)
+        _run(threads, _renumber, rows, number)
+        _run(threads, _code_rows, rows, parts, offsets, keys)
+        return keys, rows
 
     def blocks() -> Iterator[KeyedRows]:
         for block in read_ahead(stream.blocks()):
             parts = edge_part.read(block.start, block.start + len(block.pairs))
-            keys, sources, rows = keyed(block.pairs, parts)
-            yield KeyedRows(keys, {SOURCE: sources, ROW: rows, **_edge_columns(block, columns, tables)})
+            keys, rows = keyed(block.pairs, parts)
+            yield KeyedRows(keys, {ROW: rows, **_edge_columns(block, columns, tables)})
 
     sizes = np.zeros(order.parts, np.int64)
     sampled = [np.zeros(0, edge_part.dtype)]
@@ -170,14 +175,14 @@ def _rows_of_parts(
 
 
 def _edge_columns(block: EdgeBlock, columns: dict[str, Column], tables: dict[str, NpyReader]) -> dict[str, NDArray[Any]]:
-    """Position and table rows of a block of edges."""
+    """Source (still as a position), edge number and table rows of a block of edges."""
     stop = block.start + len(block.pairs)
     values = {table_column(name): reader.read(block.start, stop) for name, reader in tables.items()}
-    return {EDGE: np.arange(block.start, stop, dtype=columns[EDGE].dtype), **values}
+    return {SOURCE: block.pairs[:, 0], EDGE: np.arange(block.start, stop, dtype=columns[EDGE].dtype), **values}
 
 
-def _run(threads: int | None, kernel: Callable[..., None], pairs: NDArray[Any], *arrays: NDArray[Any]) -> None:
-    parallel_for(len(pairs), lambda start, stop: kernel(pairs, *arrays, start, stop), threads)
+def _run(threads: int | None, kernel: Callable[..., None], rows: NDArray[Any], *arrays: NDArray[Any]) -> None:
+    parallel_for(len(rows), lambda start, stop: kernel(rows, *arrays, start, stop), threads)
 
 
 @compiled
@@ -197,28 +202,19 @@ def node_of_row(code: int, first: int, stop: int) -> int:
 
 
 @compiled
-def _relabel(
-    pairs: NDArray[Any], number: NDArray[Any], keys: NDArray[Any], sources: NDArray[Any], start: int, stop: int
-) -> None:
+def _renumber(nodes: NDArray[Any], number: NDArray[Any], start: int, stop: int) -> None:
+    """Positions become global ids, in place."""
     for i in range(start, stop):
-        sources[i] = number[pairs[i, 0]]
-        keys[i] = number[pairs[i, 1]]
+        nodes[i] = number[nodes[i]]
 
 
 @compiled
-def _relabel_by_part(
-    pairs: NDArray[Any],
-    parts: NDArray[Any],
-    offsets: NDArray[np.int64],
-    number: NDArray[Any],
-    keys: NDArray[Any],
-    sources: NDArray[Any],
-    rows: NDArray[Any],
-    start: int,
-    stop: int,
+def _code_rows(
+    nodes: NDArray[Any], parts: NDArray[Any], offsets: NDArray[np.int64], keys: NDArray[Any], start: int, stop: int
 ) -> None:
+    """Global ids become row codes of the part of each edge, in place; keys are (part, row code)."""
     for i in range(start, stop):
         part = parts[i]
-        sources[i] = number[pairs[i, 0]]
-        rows[i] = row_code(number[pairs[i, 1]], offsets[part], offsets[part + 1])
-        keys[i] = np.int64(part) * len(number) + rows[i]
+        code = row_code(nodes[i], offsets[part], offsets[part + 1])
+        nodes[i] = code
+        keys[i] = part * offsets[-1] + code
