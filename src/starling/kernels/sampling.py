@@ -140,9 +140,7 @@ def _draw_without_replacement(
     chosen = np.zeros(64, np.uint64)  # one bit an entry of the list at hand; all clear between rows
     for i in range(start, stop):
         if i + _AHEAD < stop:
-            ahead = offsets[np.uint64(rows[i + _AHEAD])]
-            for line in range(_LINES):
-                prefetch(neighbours, ahead + 16 * line)
+            _ask_for(offsets, neighbours, rows[i + _AHEAD])
         row = np.uint64(rows[i])
         first, at = offsets[row], taken[i]
         degree = offsets[row + _ONE] - first
@@ -210,6 +208,8 @@ def _draw_with_replacement(
     stop: int,
 ) -> None:
     for i in range(start, stop):
+        if i + _AHEAD < stop:
+            _ask_for(offsets, neighbours, rows[i + _AHEAD])
         row = np.uint64(rows[i])
         first = offsets[row]
         degree = offsets[row + _ONE] - first
@@ -218,6 +218,14 @@ def _draw_with_replacement(
             place = first + draw_below(key, position[i], slot, degree)
             out[np.uint64(taken[i] + slot)] = neighbours[np.uint64(place)]
             entry[np.uint64(taken[i] + slot)] = place
+
+
+@compiled
+def _ask_for(offsets: NDArray[np.int64], neighbours: NDArray[Any], row: int) -> None:
+    """Let the beginning of a list be on its way from memory when its turn comes."""
+    first = offsets[np.uint64(row)]
+    for line in range(_LINES):
+        prefetch(neighbours, first + 16 * line)
 
 
 @compiled

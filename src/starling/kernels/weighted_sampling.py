@@ -64,12 +64,6 @@ def take_weighted(
 
 
 @compiled
-def arrival(key: np.uint64, position: int, slot: int, rate: float) -> float:
-    """The exponential time after which a candidate of this rate arrives."""
-    return -math.log(draw_unit(key, position, slot) + _HALF_STEP) / rate
-
-
-@compiled
 def _count(
     offsets: NDArray[np.int64],
     weight: NDArray[Any],
@@ -103,29 +97,32 @@ def _race(
     start: int,
     stop: int,
 ) -> None:
-    first_times = np.empty(fanout + 1)  # a heap, the latest on top
+    soonest = np.empty(fanout + 1)  # a heap, the latest on top
+    times = np.empty(64)
     for i in range(start, stop):
-        first, last = offsets[rows[i]], offsets[rows[i] + 1]
+        first, degree = offsets[rows[i]], offsets[rows[i] + 1] - offsets[rows[i]]
+        if degree > len(times):
+            times = np.empty(2 * degree)
         arrived = 0
-        for j in range(first, last):
-            if weight[j] > 0:
-                time = arrival(key, position[i], j - first, weight[j])
+        for slot in range(degree):
+            rate = weight[first + slot]
+            times[slot] = math.inf
+            if rate > 0:
+                unit = draw_unit(key, position[i], slot) + _HALF_STEP
                 if arrived <= fanout:
-                    _rise(first_times, arrived, time)
+                    times[slot] = -math.log(unit) / rate
+                    _rise(soonest, arrived, times[slot])
                     arrived += 1
-                elif time < first_times[0]:
-                    _sink(first_times, time)
-        end = first_times[0] if arrived > fanout else math.inf  # when the first that is too late arrives
+                elif 1.0 - unit < soonest[0] * rate:  # else too late, since -log(u) ≥ 1 - u: most never need a logarithm
+                    times[slot] = -math.log(unit) / rate
+                    if times[slot] < soonest[0]:
+                        _sink(soonest, times[slot])
+        end = soonest[0] if arrived > fanout else math.inf  # when the first that is too late arrives
         at = taken[i]
-        for j in range(first, last):
-            if weight[j] > 0 and at < taken[i + 1]:
-                if end == math.inf:
-                    scale[at] = 1.0
-                elif arrival(key, position[i], j - first, weight[j]) < end:
-                    scale[at] = -1.0 / math.expm1(-weight[j] * end)
-                else:
-                    continue
-                out[at], entry[at] = neighbours[j], j
+        for slot in range(degree):
+            if times[slot] < end and at < taken[i + 1]:
+                out[at], entry[at] = neighbours[first + slot], first + slot
+                scale[at] = 1.0 if end == math.inf else -1.0 / math.expm1(-weight[first + slot] * end)
                 at += 1
 
 
@@ -183,7 +180,20 @@ def _draw_with_replacement(
                 last_heavy = k  # the last of some weight: where rounding would step past the end
         for slot in range(taken[i + 1] - taken[i]):
             mark = draw_unit(key, position[i], slot) * total
-            place = first + min(np.searchsorted(running[: last - first], mark, side="right"), last_heavy)
+            place = first + min(_first_above(running, last - first, mark), last_heavy)
             at = taken[i] + slot
             out[at], entry[at] = neighbours[place], place
             scale[at] = total / (fanout * weight[place])
+
+
+@compiled
+def _first_above(running: NDArray[np.float64], count: int, mark: float) -> int:
+    """The first of `count` ascending numbers that is larger than `mark`, by halving."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if running[middle] > mark:
+            high = middle
+        else:
+            low = middle + 1
+    return low
