@@ -26,6 +26,7 @@ from starling.nn.reuse import Constants
 from starling.store.graph import CsrTable, open_graph
 from starling.store.parts import Parts, open_parts
 from starling.store.parts_manifest import PartsManifest
+from starling.stream.edges import EdgesInMemory
 from starling.stream.id_index import IdIndex
 
 SPLITS = ("train", "val", "test")
@@ -44,12 +45,20 @@ class GraphSource:
     splits: dict[str, NDArray[np.int64]]
     edge_tables: dict[str, Tensor]
     relations: int
+    directed: bool
     ids: IdIndex
 
     @property
     def nodes(self) -> int:
         """How many nodes there are."""
         return self.incoming.rows
+
+    def edge_stream(self) -> EdgesInMemory:
+        """All edges in imported order, for methods that stream them."""
+        pairs = np.empty((len(self.incoming.edge), 2), self.incoming.neighbours.dtype)
+        pairs[self.incoming.edge, 0] = self.incoming.neighbours
+        pairs[self.incoming.edge, 1] = np.repeat(np.arange(self.nodes), np.diff(self.incoming.offsets))
+        return EdgesInMemory(pairs, self.nodes, directed=self.directed)
 
     @cached_property
     def degree(self) -> Tensor:
@@ -114,7 +123,7 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
     tables = {name: _entries(stored.edge_table(name), incoming, name) for name in names}
     y = np.asarray(stored.column("y")) if manifest.labels is not None else None
     relations = len(manifest.edge_types) or (int(tables["type"].max()) + 1 if "type" in tables and len(tables["type"]) else 0)
-    return GraphSource(path, incoming, features, manifest.labels, y, splits, tables, relations, stored.ids)
+    return GraphSource(path, incoming, features, manifest.labels, y, splits, tables, relations, manifest.directed, stored.ids)
 
 
 def _entries(values: NDArray[Any], incoming: Csr, name: str) -> Tensor:

@@ -99,13 +99,16 @@ class RunConfig(Record):
         return write_tables(self.to_tables())
 
 
+_CHOICES = {name for name, field in RunConfig.model_fields.items() if field.annotation is Choice}
+
+
 def merged(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:
-    """Tables laid over one another, later ones on top; a table that changes its name drops the settings of the old one."""
+    """Tables laid over one another, later ones on top; another model or strategy drops the settings of the one below."""
     result: Tables = {}
     for tables in layers:
         for name, table in tables.items():
             below = result.get(name, {})
-            if "name" in table and "name" in below and table["name"] != below["name"]:
+            if name in _CHOICES and "name" in table and table["name"] != below.get("name", table["name"]):
                 below = {}
             result[name] = {**below, **table}
     return result

@@ -107,7 +107,7 @@ class Score:
             metric.update(*_pair(self.task, torch.from_numpy(outputs.rows(block)), torch.from_numpy(y[block])))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a class without nodes in a split is no reason to alarm anybody
-            return float(metric.compute())
+            return float(f"{float(metric.compute()):.7g}")  # it is a float32: more digits would be noise
 
 
 def _pair(task: TaskKind, given: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

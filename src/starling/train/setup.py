@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from starling.config.settings import Choice
@@ -16,12 +17,15 @@ from starling.core.errors import InputError
 from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
 from starling.nn.model import LayeredModel
 from starling.nn.registry import ModelSpec, build_model, model_settings
+from starling.plan.cluster import Cluster
+from starling.plan.find_clusters import find_clusters
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.train.config import RunConfig
 from starling.train.tasks import Task, make_task
 
+_CLUSTER_MEMORY = 1 << 30
 _FEATURE_SHARE = 2
 """One part in so many of the budget may hold features."""
 
@@ -54,8 +58,10 @@ def set_up(config: RunConfig) -> Setup:
             "Pass --strategy mini, or more memory."
         )
     model = make_model(config, settings, source, task.outputs)
+    layers, seed = _layers(config, model), config.run.seed
+    clusters = _clusters(config, how, source) if isinstance(how, Cluster.Settings) else None
     strategy = make_strategy(
-        config.strategy.name, how, _neighbours(source), source.splits["train"], _layers(config, model), config.run.seed
+        config.strategy.name, how, _neighbours(source), source.splits["train"], layers, seed, clusters=clusters
     )
     data = config.data.model_copy(
         update={"path": config.data.path.resolve(), "features": source.features.width, "outputs": task.outputs}
@@ -146,6 +152,11 @@ def _layers(config: RunConfig, model: nn.Module) -> int:
 def _neighbours(source: GraphSource) -> NeighbourSource:
     weight = source.edge_tables.get("weight")
     return NeighbourSource(source.incoming, source.nodes, edge_weight=None if weight is None else weight.numpy())
+
+
+def _clusters(config: RunConfig, how: Cluster.Settings, source: GraphSource) -> NDArray[Any]:
+    """Clusters within the budget asked for, never one that depends on what is free: they must come out the same again."""
+    return find_clusters(source.edge_stream(), how, seed=config.run.seed, memory=config.run.memory or _CLUSTER_MEMORY)
 
 
 def _check_validation(config: RunConfig, source: GraphSource) -> None:

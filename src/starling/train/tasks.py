@@ -26,11 +26,11 @@ class TaskSettings(Record):
     """By default what the labels are: classification, multilabel or regression."""
     metric: str | None = None
     class_weights: Literal["none", "balanced"] | tuple[float, ...] = "none"
-    """`balanced`: training nodes / (classes · training nodes of the class)."""
+    """`balanced`: every class counts alike, however many training nodes it has."""
 
 
 class Task(ABC):
-    """A loss over targets. `weight` says how much each target counts; the loss is Σ weight · loss / Σ weight."""
+    """A loss over targets."""
 
     kind: TaskKind
     label_kind: LabelKind
@@ -39,18 +39,20 @@ class Task(ABC):
         self.outputs, self.score = outputs, score
 
     def loss(self, given: Tensor, wanted: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The mean loss of targets: outputs [T, outputs], labels [T] or [T, outputs]."""
-        each, own = self._each(given, wanted)
-        weight = own if weight is None else weight if own is None else weight * own
-        return each.mean() if weight is None else (each * weight).sum() / weight.sum().clamp(min=1e-12)
+        """The loss of targets, outputs [T, outputs] and labels [T] or [T, outputs]: its mean, or Σ weight · loss.
+
+        A plan's weights add up to one on average over steps, so they are not made to do so in each.
+        """
+        each = self._each(given, wanted)
+        return each.mean() if weight is None else (each * weight).sum()
 
     @abstractmethod
-    def _each(self, given: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The loss of each target [T], and the task's own weight of each."""
+    def _each(self, given: Tensor, wanted: Tensor) -> Tensor:
+        """The loss of each target [T]."""
 
 
 class Classification(Task):
-    """One class a node: cross-entropy, with class weights."""
+    """One class a node: cross-entropy, times the weight of the class."""
 
     kind: TaskKind = "classification"
     label_kind: LabelKind = "single"
@@ -59,9 +61,9 @@ class Classification(Task):
         super().__init__(outputs, score)
         self.class_weight = class_weight
 
-    def _each(self, given: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor | None]:
-        each = functional.cross_entropy(given, wanted, reduction="none")
-        return each, None if self.class_weight is None else self.class_weight.to(given.device)[wanted]
+    def _each(self, given: Tensor, wanted: Tensor) -> Tensor:
+        weight = None if self.class_weight is None else self.class_weight.to(given)
+        return functional.cross_entropy(given, wanted, weight, reduction="none")
 
 
 class Multilabel(Task):
@@ -70,8 +72,8 @@ class Multilabel(Task):
     kind: TaskKind = "multilabel"
     label_kind: LabelKind = "multi"
 
-    def _each(self, given: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor | None]:
-        return functional.binary_cross_entropy_with_logits(given, wanted.to(given.dtype), reduction="none").mean(1), None
+    def _each(self, given: Tensor, wanted: Tensor) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(given, wanted.to(given.dtype), reduction="none").mean(1)
 
 
 class Regression(Task):
@@ -80,8 +82,8 @@ class Regression(Task):
     kind: TaskKind = "regression"
     label_kind: LabelKind = "real"
 
-    def _each(self, given: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor | None]:
-        return (given - wanted.to(given.dtype).reshape(given.shape)).square().mean(1), None
+    def _each(self, given: Tensor, wanted: Tensor) -> Tensor:
+        return (given - wanted.to(given.dtype).reshape(given.shape)).square().mean(1)
 
 
 TASKS: dict[str, type[Task]] = {kind.kind: kind for kind in (Classification, Multilabel, Regression)}
@@ -134,12 +136,15 @@ def _check_labelled(source: GraphSource, y: NDArray[Any]) -> None:
 
 
 def _class_weight(settings: TaskSettings, y: NDArray[Any], classes: int) -> Tensor | None:
+    """The weight of each class, scaled to a mean of one over the training nodes, so that any batch is fair to all."""
     asked = settings.class_weights
     if asked == "none":
         return None
+    counts = np.bincount(y, minlength=classes)
     if asked == "balanced":
-        counts = np.bincount(y, minlength=classes)
-        return torch.from_numpy(len(y) / (classes * np.maximum(counts, 1))).float()
-    if len(asked) != classes or min(asked) < 0:
-        raise InputError(f"Expected a class weight of at least 0 for each of {classes} classes, got {len(asked)} numbers.")
-    return torch.tensor(asked, dtype=torch.float32)
+        weight = 1 / np.maximum(counts, 1)
+    else:
+        weight = np.array(asked)
+        if len(weight) != classes or not (weight >= 0).all() or not (weight * counts).any():
+            raise InputError(f"Expected a positive class weight for each of {classes} classes, got {list(asked)}.")
+    return torch.from_numpy(weight * (len(y) / (weight * counts).sum())).float()

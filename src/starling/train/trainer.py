@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +17,7 @@ from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.fill import FilledBatch, Filler
 from starling.engine.source import GraphSource
 from starling.infer.layerwise import Inference
-from starling.stream.ahead import read_ahead
+from starling.plan.background import Background
 from starling.train.config import RunConfig
 from starling.train.optimizers import Schedule, clip_gradients, make_optimizer
 from starling.train.results import EpochRecord, Nobody, Scores, TrainResult, Watcher
@@ -79,7 +78,7 @@ class _Loop:
     def run(self, began: float) -> TrainResult:
         """All epochs, or fewer where validation stops getting better."""
         self._watch.begin(self._settings.epochs, self._strategy.steps_per_epoch, self._task.score.name)
-        with closing(cast(Generator[FilledBatch], read_ahead(self._batches()))) as batches:
+        with Background(self._batches(), stage="preparing batches") as batches:
             for epoch in range(1, self._settings.epochs + 1):
                 self._epoch(epoch, batches)
                 if self._settings.patience and epoch - self._best_epoch >= self._settings.patience:
@@ -113,12 +112,13 @@ class _Loop:
                 yield self._filler.fill(plan)
 
     def _epoch(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
-        began, rate, total, targets = time.monotonic(), self._schedule.rate, 0.0, 0
+        began, rate, total, shares = time.monotonic(), self._schedule.rate, 0.0, 0
         self._model.train()
         for step in range(self._strategy.steps_per_epoch):
             batch = next(batches)
             loss = self._step(batch, epoch, step + 1)
-            total, targets = total + loss * len(batch.y), targets + len(batch.y)
+            share = len(batch.y) if batch.weight is None else 1
+            total, shares = total + loss * share, shares + share
             self._watch.step(epoch, step + 1, loss)
         trained = time.monotonic()
         due = epoch % self._settings.evaluate_every == 0 or epoch == self._settings.epochs
@@ -127,7 +127,7 @@ class _Loop:
             self._keep_if_best(epoch, scores)
         self._schedule.epoch_ended(scores.val if scores else None)
         record = EpochRecord(
-            epoch, total / max(targets, 1), rate, trained - began, time.monotonic() - trained, rss_bytes(), scores
+            epoch, total / max(shares, 1), rate, trained - began, time.monotonic() - trained, rss_bytes(), scores
         )
         self._records.append(record)
         self._directory.append_metrics(record.to_json())

@@ -1,0 +1,97 @@
+"""From a run directory to a prediction for every node, of the graph it was trained on or of another like it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from starling.core.errors import InputError
+from starling.core.memory import peak_rss_bytes
+from starling.infer.layerwise import Inference
+from starling.infer.predictions import Meaning, Predictions, check_output, write_predictions
+from starling.train.config import RunConfig
+from starling.train.metrics import TaskKind, make_score
+from starling.train.results import Scores
+from starling.train.run_directory import RunDirectory
+from starling.train.setup import budget, check_device, make_model, read_source, resolved_model
+from starling.train.tasks import TASKS
+
+_MEANING: dict[str, Meaning] = {"classification": "class", "multilabel": "labels", "regression": "numbers"}
+
+
+@dataclass(frozen=True)
+class PredictRequest:
+    """What to predict with and on, where to, and within how much memory."""
+
+    run: Path
+    output: Path
+    graph: Path | None = None
+    memory: int | None = None
+    device: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class PredictResult:
+    """What was predicted, and how well it agrees with labels where there are such."""
+
+    nodes: int
+    metric: str
+    scores: Scores
+    output: Path
+    seconds: float
+    peak_rss_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that ``infer --json`` prints."""
+        return {
+            "nodes": self.nodes,
+            "metric": self.metric,
+            **asdict(self.scores),
+            "output": str(self.output),
+            "seconds": self.seconds,
+            "peak_rss_bytes": self.peak_rss_bytes,
+        }
+
+
+def predict(request: PredictRequest) -> PredictResult:
+    """Run a trained model over all nodes and write what it predicts."""
+    began = time.monotonic()
+    check_output(request.output, request.force)
+    directory = RunDirectory.open(request.run)
+    config = _asked(directory.config(), request)
+    check_device(config.run.device)
+    memory = budget(config)
+    source = read_source(config, memory)
+    if source.features.width != config.data.features:
+        raise InputError(
+            f"Expected {config.data.features} features a node as the model was trained with, got {source.features.width} "
+            f"in {source.path}."
+        )
+    kind, outputs = cast(TaskKind, config.task.name), config.data.outputs or 0
+    model = make_model(config, resolved_model(config.model), source, outputs)
+    try:
+        model.load_state_dict(directory.weights())
+    except RuntimeError as error:
+        raise InputError(f"The weights of {request.run} do not fit its config. Was either of them replaced?") from error
+    table = Inference(source, memory, config.run.device).outputs(model)
+    labels = source.labels
+    fitting = labels is not None and labels.kind == TASKS[kind].label_kind
+    names = labels.names if fitting and labels is not None and len(labels.names) == outputs else ()
+    write_predictions(Predictions(table, source.ids, _MEANING[kind], names), request.output, force=request.force)
+    score = make_score(kind, config.task.metric, outputs)
+    found: dict[str, float | None] = dict.fromkeys(("train", "val", "test"))
+    if fitting and source.y is not None:
+        found |= {name: score.of(table, source.y, rows) for name, rows in source.splits.items()}
+    seconds = round(time.monotonic() - began, 3)
+    return PredictResult(source.nodes, score.name, Scores(**found), request.output, seconds, peak_rss_bytes())
+
+
+def _asked(config: RunConfig, request: PredictRequest) -> RunConfig:
+    data = config.data.model_copy(update={"path": request.graph}) if request.graph else config.data
+    run = config.run.model_copy(
+        update={"memory": request.memory or config.run.memory, "device": request.device or config.run.device}
+    )
+    return config.model_copy(update={"data": data, "run": run})
