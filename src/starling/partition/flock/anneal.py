@@ -62,6 +62,7 @@ def anneal(
             for step in range(first, min(first + each, plan.sweeps)):
                 warmth = 1 - step / plan.sweeps
                 counts.sweep(window, formation.weight, _sweep(plan, step, window.rows, warmth, shed=2 + HEAT * warmth))
+            del window
     return _cool(windows, counts, formation.weight, plan)
 
 
@@ -74,6 +75,7 @@ def _cool(windows: Windows, counts: Counts, weight: NDArray[np.integer], plan: A
             counts.recount(window, plan.threads)
             shed = math.inf if cold >= MOST_COLD - 2 else 2.0 * 8.0**cold
             counts.sweep(window, weight, _sweep(plan, plan.sweeps + cold, window.rows, 0.0, shed))
+            del window
         copies = counts.copies()
         if not over and before is not None and copies >= before * (1 - _PAYS):
             break

@@ -66,13 +66,15 @@ def flock_graph(
         c0, c1 = (int(np.searchsorted(first, place)) for place in (window.low, window.low + window.rows))
         if len(member):
             c0, c1 = 0, len(first) - 1
-        graph = (window.low, window.start, window.neighbour, weight)
-        rows.append(contract_rows(*graph, label, member, first, c0, c1, keep))
-    start = np.zeros(len(first), np.int64)
-    np.cumsum(np.concatenate([lengths for lengths, _, _ in rows]), out=start[1:])
+        start, neighbour = window.start, window.neighbour
+        rows.append(contract_rows(window.low, start, neighbour, weight, label, member, first, c0, c1, keep))
+        del window, start, neighbour
+    begin = np.zeros(len(first), np.int64)
+    np.cumsum(np.concatenate([lengths for lengths, _, _ in rows]), out=begin[1:])
     column, value = (np.concatenate([row[k] for row in rows]) for k in (1, 2))
     del rows
-    return FlockGraph(start, column, value, mass) if keep == ALL else _symmetric(FlockGraph(start, column, value, mass))
+    graph = FlockGraph(begin, column, value, mass)
+    return graph if keep == ALL else _symmetric(graph)
 
 
 def _symmetric(graph: FlockGraph) -> FlockGraph:

@@ -51,8 +51,9 @@ def find_flocks(
     size = mass.copy() if len(mass) else np.ones(nodes, np.int32)
     strength, waiting = np.zeros(nodes, np.int32), np.full(nodes + 1, -1, np.int32)
     for window in windows:
-        graph = (window.low, window.start, window.neighbour, weight, mass)
         for round_ in range(_ROUNDS):
-            propagate(*graph, label, size, strength, limit, stream_key(seed, "partition/flocks", window.low, round_))
-        join_two_hops(*graph, label, size, strength, waiting, limit)
+            key = stream_key(seed, "partition/flocks", window.low, round_)
+            propagate(window.low, window.start, window.neighbour, weight, mass, label, size, strength, limit, key)
+        join_two_hops(window.low, window.start, window.neighbour, weight, mass, label, size, strength, waiting, limit)
+        del window
     return Flocks(label, number_flocks(label, strength))

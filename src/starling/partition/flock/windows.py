@@ -71,7 +71,10 @@ class Windows:
         self._on_disk = False
 
     def __iter__(self) -> Iterator[Window]:
-        """The windows in order; their arrays are read, never written."""
+        """The windows in order; their arrays are read, never written.
+
+        Let go of a window (``del window``) before asking for the next, or there will be two in memory.
+        """
         if self.count == 1:
             self._kept = self._kept or self._gather(0)
             yield self._kept
@@ -134,15 +137,18 @@ class Windows:
                 buckets.append(bucket[:count], entries[:count])
             buckets.finish()
             for number in range(self.count):
-                low, high = int(self.bounds[number]), int(self.bounds[number + 1])
-                start, end, neighbour = self._room(low, high)
-                for chunk in buckets.chunks(number, _CHUNK):
-                    gather_lists(chunk, False, low, high, end, neighbour)
-                buckets.remove(number)
-                window = self._tidy(low, start, end, neighbour)
-                for path, array in zip(_files(folder, number), (window.start, window.neighbour), strict=True):
-                    save_array(path, array)
+                self._list_bucket(buckets, number, folder)
         self._on_disk = True
+
+    def _list_bucket(self, buckets: Buckets, number: int, folder: Path) -> None:
+        low, high = int(self.bounds[number]), int(self.bounds[number + 1])
+        start, end, neighbour = self._room(low, high)
+        for chunk in buckets.chunks(number, _CHUNK):
+            gather_lists(chunk, False, low, high, end, neighbour)
+        buckets.remove(number)
+        window = self._tidy(low, start, end, neighbour)
+        for path, array in zip(_files(folder, number), (window.start, window.neighbour), strict=True):
+            save_array(path, array)
 
     def _load(self, folder: Path, number: int) -> Window:
         start, neighbour = (NpyReader(path) for path in _files(folder, number))
