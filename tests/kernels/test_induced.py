@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starling.kernels.csr import csr_from_pairs
-from starling.kernels.induced import take_within
+from starling.kernels.induced import count_within, take_within
 from tests.plan.sources import Drawn, graphs
 
 
@@ -25,6 +25,10 @@ def test_as_the_slow_twin(graph: Drawn, seed: int, threads: int) -> None:
     places[rows] = np.arange(len(rows))
     lists = graph.source.incoming
     taken = take_within(lists, rows, places, threads)
+    counts = np.ones(len(lists.neighbours), np.int32)
+    count_within(lists, rows, places, counts, threads)
+    assert (np.flatnonzero(counts == 2) == np.sort(taken.entry)).all()
+    assert counts.sum() == len(counts) + len(taken.entry)
     for i, row in enumerate(rows.tolist()):
         expected = [e for e, (u, v) in enumerate(graph.pairs.tolist()) if v == row and places[u] >= 0]
         mine = slice(taken.offsets[i], taken.offsets[i + 1])

@@ -53,8 +53,11 @@ def test_sub_graphs_are_induced_and_numbering_changes_nothing(draws: str, graph:
 def test_counts_by_hand() -> None:
     """Three sub-graphs of the path 0 → 1 → 2: {0, 1}, {1, 2}, {0, 1, 2}; entries of the lists are 0→1 and 1→2."""
     counts = no_counts(3, 2)
-    for rows, entries in (([0, 1], [0]), ([1, 2], [1]), ([0, 1, 2], [0, 1])):
-        counts.add(np.array(rows), np.array(entries))
+    path = Csr(np.array([0, 0, 1, 2]), np.array([0, 1], np.int32), np.arange(2, dtype=np.int32))
+    for rows, places in (([0, 1], [0, 1, -1]), ([2, 1], [-1, 1, 0]), ([0, 1, 2], [0, 1, 2])):
+        counts.add(path, np.array(rows), np.array(places, np.int32))
+    assert counts.rows.tolist() == [2, 3, 2]
+    assert counts.entries.tolist() == [2, 2]
     scale = counts.edge_scale(np.array([0, 1, 2]), np.array([0, 0, 1, 2]), np.array([0, 1]))
     assert scale.tolist() == [1.5, 1.0], "C_1 / C_01 = 3 / 2 and C_2 / C_12 = 2 / 2"
     np.testing.assert_allclose(counts.loss_weight(np.array([0, 1, 2]), 3), [0.5, 1 / 3, 0.5])
@@ -62,7 +65,8 @@ def test_counts_by_hand() -> None:
 
 def test_never_counted_is_counted_as_once() -> None:
     counts = no_counts(2, 1)
-    counts.add(np.array([0]), np.array([], np.int64))
+    pair = Csr(np.array([0, 0, 1]), np.array([0], np.int32), np.zeros(1, np.int32))
+    counts.add(pair, np.array([0]), np.array([0, -1], np.int32))
     assert counts.edge_scale(np.array([1]), np.array([0, 1]), np.array([0])).tolist() == [1.0]
     assert counts.loss_weight(np.array([1]), 2).tolist() == [0.5]
 

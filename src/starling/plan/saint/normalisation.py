@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.kernels.csr import Csr
+from starling.kernels.induced import count_within
+
 
 @dataclass(eq=False)
 class Counts:
@@ -17,10 +20,10 @@ class Counts:
     entries: NDArray[np.int32]
     drawn: int = 0
 
-    def add(self, rows: NDArray[Any], entries: NDArray[Any]) -> None:
-        """Count one sub-graph: its rows and its edges, each once."""
+    def add(self, lists: Csr, rows: NDArray[Any], places: NDArray[np.int32], threads: int | None = None) -> None:
+        """Count one sub-graph, its rows and the edges among them; `places` is −1 for all rows of the graph but its own."""
         self.rows[rows] += 1
-        self.entries[entries] += 1
+        count_within(lists, rows, places, self.entries, threads)
         self.drawn += 1
 
     def edge_scale(self, rows: NDArray[Any], offsets: NDArray[np.int64], entries: NDArray[Any]) -> NDArray[np.float32]:

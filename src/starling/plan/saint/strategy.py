@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from starling.core.errors import InputError, StarlingError
 from starling.core.keyed import stream_key
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.induced import take_within
-from starling.kernels.sampling import Taken
 from starling.plan.batch import BatchPlan, Block
 from starling.plan.saint.draws import ByEdge, ByNode, ByWalk, Draws, NodeDraws
 from starling.plan.saint.normalisation import Counts, no_counts
@@ -21,15 +19,6 @@ from starling.plan.strategy import PlanTask, Strategy
 
 _MOST_TRIES = 1000
 _WALK_LENGTH = 2
-
-
-@dataclass(frozen=True, eq=False)
-class SubGraph:
-    """Distinct rows, the edges among them, and which of the rows are trained on."""
-
-    rows: NDArray[Any]
-    edges: Taken
-    outputs: NDArray[np.int32]
 
 
 class Saint(Strategy):
@@ -84,33 +73,28 @@ class Saint(Strategy):
 
     def _count(self) -> Counts:
         """Draw sub-graphs until they hold every row `coverage` times on average."""
-        counts = no_counts(self.task.graph.rows, len(self.task.graph.incoming.neighbours))
-        held = 0
+        lists, threads = self.task.graph.incoming, self.task.threads
+        counts, held = no_counts(self.task.graph.rows, len(lists.neighbours)), 0
         while held < self.settings.coverage * self.task.graph.rows:
-            drawn = self._sub_graph("saint/count", 0, counts.drawn)
-            counts.add(drawn.rows, drawn.edges.entry)
-            held += len(drawn.rows)
+            with self._frontiers.frontier(self._drawn("saint/count", 0, counts.drawn)) as frontier:
+                counts.add(lists, frontier.rows, frontier.places, threads)
+                held += len(frontier)
         return counts
 
-    def _sub_graph(self, stream: str, epoch: int, step: int) -> SubGraph:
+    def _drawn(self, stream: str, epoch: int, step: int) -> NDArray[Any]:
+        """The rows of one sub-graph, as often as they were drawn."""
         for attempt in range(_MOST_TRIES):
             drawn = self._draws.rows(stream_key(self.task.seed, f"{stream}/{attempt}", epoch, step))
             if self._trained[drawn].any():
-                break
-        else:
-            raise StarlingError(
-                f"{_MOST_TRIES} sub-graphs in a row held no training node. Raise 'count' of the strategy saint."
-            )
-        with self._frontiers.frontier(drawn) as frontier:
-            rows = frontier.rows.copy()
-            edges = take_within(self.task.graph.incoming, rows, frontier.places, self.task.threads)
-        return SubGraph(rows, edges, np.flatnonzero(self._trained[rows]).astype(np.int32))
+                return drawn
+        raise StarlingError(f"{_MOST_TRIES} sub-graphs in a row held no training node. Raise 'count' of the strategy saint.")
 
     def _plan(self, epoch: int, step: int) -> BatchPlan:
-        drawn = self._sub_graph("saint", epoch, step)
-        rows, edges = drawn.rows, drawn.edges
+        with self._frontiers.frontier(self._drawn("saint", epoch, step)) as frontier:
+            rows = frontier.rows.copy()
+            edges = take_within(self.task.graph.incoming, rows, frontier.places, self.task.threads)
         scale = self._counts.edge_scale(rows, edges.offsets, edges.entry)
         block = Block(edges.offsets, edges.neighbours, edges.entry, len(rows), edge_scale=scale)
-        targets = rows[drawn.outputs]
-        weight = self._counts.loss_weight(targets, len(self.train_rows))
-        return BatchPlan(epoch, step, rows, (block,) * self.task.layers, targets, drawn.outputs, weight)
+        outputs = np.flatnonzero(self._trained[rows]).astype(np.int32)
+        weight = self._counts.loss_weight(rows[outputs], len(self.train_rows))
+        return BatchPlan(epoch, step, rows, (block,) * self.task.layers, rows[outputs], outputs, weight)
