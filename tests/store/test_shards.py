@@ -20,6 +20,7 @@ from starling.store.graph import CsrTable
 from starling.store.parts import Parts, Shard, open_parts
 from starling.store.sharding.budget import Budget
 from starling.store.shards import build_parts
+from tests.support.data import real_graph
 from tests.support.graphs import write_assignment, write_graph
 
 MEMORY = 1 << 30
@@ -348,6 +349,36 @@ def test_a_path_cut_in_two_by_hand(tmp_path: Path) -> None:
     assert parts.manifest.settings == {"tolerance": 0.05}
     assert parts.manifest.quality == {"edge_cut": 0.5}
     assert parts.manifest.input == file_entry(tmp_path / "graph" / "edges.npy").sha256
+
+
+def test_more_parts_than_nodes(tmp_path: Path) -> None:
+    owner = np.array([40, 3, 17], np.int32)
+    case = Case(3, np.array([[0, 1], [1, 2], [2, 0], [2, 2]], np.int32), 60, owner)
+    check(case, build(case, tmp_path))
+
+
+def test_a_real_graph_keeps_every_edge_and_feature(tmp_path: Path) -> None:
+    with np.load(real_graph("cora")) as data:
+        pairs, nodes = data["edge_index"].T.copy(), int(data["num_nodes"])
+        sparse = (
+            (data["x_indptr"], data["x_indices"], data["x_data"], int(data["x_shape"][1])) if "x_data" in data else data["x"]
+        )
+    graph = write_graph(tmp_path / "graph", pairs, nodes, directed=False, node_tables={"x": sparse})
+    owner = np.random.default_rng(0).integers(0, 4, nodes, dtype=np.int32)
+    assigned = write_assignment(tmp_path / "assignment", Assignment("edge-cut", 4, owner), len(pairs))
+    (tmp_path / "parts").mkdir()
+    build_parts(graph, assigned, tmp_path / "parts", memory=MEMORY)
+    parts = open_parts(tmp_path / "parts")
+    check_reassembled(Case(nodes, pairs, 4, owner), parts)
+    check_send_lists(parts)
+    whole = graph.node_table("x")
+    for shard in (parts.shard(part) for part in range(4)):
+        mine = np.asarray(shard.position[: shard.owned])
+        found = shard.node_table("x")
+        if isinstance(found, CsrTable) and isinstance(whole, CsrTable):
+            assert np.array_equal(found.dense(slice(None)), whole.dense(mine))
+        else:
+            assert np.array_equal(found, np.asarray(whole)[mine])
 
 
 def test_files_are_narrow(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ def write_graph(
     node_tables: dict[str, NDArray[Any] | Csr] | None = None,
     edge_tables: dict[str, NDArray[Any]] | None = None,
     node_types: tuple[str, ...] = (),
-    ids: NDArray[np.int64] | None = None,
 ) -> Graph:
     """A graph directory. A sparse table is (offsets, columns, values, width); ``x@paper`` is a table of the type 'paper'."""
     path.mkdir(parents=True)
@@ -34,8 +33,6 @@ def write_graph(
     for name, values in (edge_tables or {}).items():
         np.save(path / f"{name}.edge.npy", values)
         edge[name] = Table(layout="dense", dtype=str(values.dtype), shape=values.shape, files=(f"{name}.edge.npy",))
-    if ids is not None:
-        from starling.stream.id_index import IdTableWriter  # noqa: F401
     GraphManifest(
         nodes=nodes,
         edges=len(pairs),
