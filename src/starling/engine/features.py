@@ -47,21 +47,22 @@ class DenseFeatures(Features):
     """
 
     def __init__(self, matrix: NDArray[Any]) -> None:
-        matrix = matrix.reshape(len(matrix), -1)
-        self.count, self.width = matrix.shape
-        self._matrix = np.asarray(matrix)
         self._file = getattr(matrix, "_mmap", None)
+        self._matrix = np.asarray(matrix if matrix.ndim == 2 else matrix[:, None])
+        self.count, self.width = self._matrix.shape
+        # kernels know no float16, but to move its bits they need not
+        self._bits = self._matrix.view(np.uint16) if matrix.dtype == np.float16 else self._matrix
 
     def all(self) -> NDArray[np.float32]:
         """Every row; the matrix itself where it is in memory."""
         return self._matrix if self._file is None and self._matrix.dtype == np.float32 else super().all()
 
     def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
-        out = np.empty((len(index), self.width), self._matrix.dtype)
-        gather_rows(self._matrix, index, out)
+        out = np.empty((len(index), self.width), self._bits.dtype)
+        gather_rows(self._bits, index, out)
         if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._file.madvise(mmap.MADV_DONTNEED)
-        return out.astype(np.float32, copy=False)
+        return out.view(self._matrix.dtype).astype(np.float32, copy=False)
 
 
 class SparseFeatures(Features):

@@ -15,8 +15,10 @@ from torch import nn
 from starling.config.settings import Choice
 from starling.core.errors import InputError
 from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
+from starling.nn.graph import local_graph
 from starling.nn.model import LayeredModel
 from starling.nn.registry import ModelSpec, build_model, model_settings
+from starling.nn.view import View
 from starling.plan.cluster import Cluster
 from starling.plan.find_clusters import find_clusters
 from starling.plan.registry import make_strategy, read_settings
@@ -58,6 +60,8 @@ def set_up(config: RunConfig) -> Setup:
             "Pass --strategy mini, or more memory."
         )
     model = make_model(config, settings, source, task.outputs)
+    if ":" in config.model.name:
+        check_outputs(config.model.name, model, source, task.outputs)
     layers, seed = _layers(config, model), config.run.seed
     clusters = _clusters(config, how, source) if isinstance(how, Cluster.Settings) else None
     strategy = make_strategy(
@@ -135,6 +139,22 @@ def make_model(config: RunConfig, settings: Mapping[str, Any], source: GraphSour
         settings=settings,
     )
     return build_model(spec, config.run.seed).to(config.run.device)
+
+
+def check_outputs(name: str, model: nn.Module, source: GraphSource, outputs: int) -> None:
+    """Refuse a model made elsewhere that cannot compute two nodes joined by two edges, or gives outputs of another shape."""
+    tables: dict[str, Any] = {f"edge_{table}": rows.new_zeros(2, *rows.shape[1:]) for table, rows in source.edge_tables.items()}
+    graph = local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), weighted_degree=torch.ones(2), **tables)
+    device, was_training = next((weight.device for weight in model.parameters()), torch.device("cpu")), model.training
+    try:
+        with torch.no_grad():
+            given = model.eval()(View(graph.to(device)), torch.zeros(2, source.features.width, device=device))
+    except Exception as error:
+        raise InputError(f"The model {name} cannot compute a tiny graph: {type(error).__name__}: {error}") from error
+    model.train(was_training)
+    if not isinstance(given, torch.Tensor) or given.shape != (2, outputs):
+        shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
+        raise InputError(f"Expected outputs of shape (2, {outputs}) from the model {name} for two nodes, got {shape}.")
 
 
 def _layers(config: RunConfig, model: nn.Module) -> int:

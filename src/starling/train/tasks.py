@@ -106,6 +106,8 @@ def make_task(settings: TaskSettings, source: GraphSource) -> Task:
         raise InputError(f"{source.path} has no training nodes. Import the graph with --split 60/20/20.")
     _check_labelled(source, source.y)
     outputs = labels.classes if labels.kind != "real" else int(np.prod(source.y.shape[1:], dtype=np.int64))
+    if kind is Classification and outputs < 2:
+        raise InputError(f"Expected at least two classes to tell apart, got {outputs} in {source.path}.")
     score = make_score(kind.kind, settings.metric, outputs)
     if kind is not Classification:
         if settings.class_weights != "none":

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from starling.core.errors import InputError, StarlingError
+from starling.core.errors import StarlingError
 from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.fill import FilledBatch, Filler
 from starling.engine.source import GraphSource
@@ -136,10 +136,6 @@ class _Loop:
     def _step(self, batch: FilledBatch, epoch: int, step: int) -> float:
         self._optimizer.zero_grad(set_to_none=True)
         given = outputs_of(self._model, batch)
-        if given.ndim != 2 or given.shape[1] != self._task.outputs:
-            raise InputError(
-                f"Expected {self._task.outputs} outputs a node from the model, got a shape of {tuple(given.shape)}."
-            )
         loss = self._task.loss(given[batch.outputs], batch.y, batch.weight)
         value = float(loss.detach())
         if not math.isfinite(value):

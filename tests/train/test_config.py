@@ -1,0 +1,61 @@
+"""A whole run's settings: round trip, layers of settings, and sentences for what is misspelt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from starling.core.errors import InputError
+from starling.train.config import RunConfig, merged
+
+TABLES: dict[str, dict[str, Any]] = {
+    "data": {"path": "a graph", "normalize": "rows"},
+    "model": {"name": "gat", "heads": 2, "norm": "batch"},
+    "strategy": {"name": "mini", "fanouts": [10, "all"]},
+    "optimizer": {"lr": 1e-05},
+    "task": {"class_weights": [1.0, 2.5]},
+}
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    config = RunConfig.from_tables(TABLES)
+    (tmp_path / "c.toml").write_text(config.to_toml())
+    assert RunConfig.read(tmp_path / "c.toml") == config
+    assert config.model.settings == {"heads": 2, "norm": "batch"}
+    assert config.optimizer.name == "adam"
+
+
+def test_later_layers_lie_on_top() -> None:
+    result = merged(TABLES, {"model": {"heads": 8}, "run": {"seed": 3}})
+    assert result["model"] == {"name": "gat", "heads": 8, "norm": "batch"}
+    assert result["run"] == {"seed": 3}
+
+
+def test_another_model_drops_settings_but_another_optimizer_does_not() -> None:
+    result = merged(TABLES, {"model": {"name": "gcn"}, "optimizer": {"name": "sgd"}})
+    assert result["model"] == {"name": "gcn"}
+    assert result["optimizer"] == {"name": "sgd", "lr": 1e-05}
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        ({"modle": {}}, r"no table \[modle\]. Did you mean 'model'"),
+        ({"run": {"epoch": 3}}, r"\[run\] has no setting 'epoch'. Did you mean 'epochs'"),
+        ({"optimizer": {"lr": -1}}, r"'lr' of \[optimizer\].*got -1"),
+        ({"optimizer": {"name": "adan"}}, r"'name' of \[optimizer\].*'adam'.*got 'adan'"),
+        ({"run": {"epochs": "many"}}, r"'epochs' of \[run\]"),
+        ({"model": {"name": 3}}, r"Expected a name in \[model\], got 3"),
+        ({"data": {"path": "g"}, "task": {"class_weights": "fair"}}, r"class_weights"),
+    ],
+)
+def test_refused(tables: dict[str, dict[str, Any]], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        RunConfig.from_tables(tables)
+
+
+def test_a_graph_is_needed() -> None:
+    with pytest.raises(InputError, match="Expected a graph to train on"):
+        RunConfig.from_tables({"run": {}})
