@@ -103,3 +103,22 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_version() -> None:
     assert starling("--version").out.startswith("starling 0.")
+
+
+@pytest.mark.parametrize(
+    ("edges", "flags", "nodes", "isolated"),
+    [
+        ("0,0\n", (), 1, 0),
+        ("0,1\n", ("--num-nodes", 5), 5, 3),
+        ("".join(f"{leaf},0\n" for leaf in range(1, 5000)), ("--undirected",), 5000, 0),
+    ],
+    ids=["a single node", "isolated nodes", "all edges at one hub"],
+)
+def test_odd_graphs_import_and_partition(
+    edges: str, flags: tuple[object, ...], nodes: int, isolated: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "edges.csv").write_text(edges)
+    shown = run_json(capsys, "import", tmp_path / "edges.csv", *flags, "-o", tmp_path / "g")
+    assert (shown["nodes"], shown["isolated"]) == (nodes, isolated)
+    parts = run_json(capsys, "partition", tmp_path / "g", "-p", 2, "-o", tmp_path / "parts")
+    assert parts["parts"] == 2

@@ -22,6 +22,9 @@ _EXTRAS = {
     "scipy": "scipy",
     "kaminpar": "partitioners",
     "mtkahypar": "partitioners",
+    "ray": "ray",
+    "plotly": "report",
+    "tensorboard": "tensorboard",
 }
 
 

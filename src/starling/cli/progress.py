@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskID, TextColumn
 from rich.progress import Task as RichTask
 from rich.text import Text
 
@@ -25,14 +25,17 @@ def progress(*, quiet: bool) -> ProgressSink:
 
 
 class _Rate(ProgressColumn):
-    """Units done and units a second."""
+    """Units done, units a second since the task began, and the time left at that rate."""
 
     def render(self, task: RichTask) -> Text:
-        unit = task.fields["unit"]
-        done, rate = task.completed, task.speed or 0.0
-        if unit == "bytes":
-            return Text(f"{format_bytes(done)}  {format_bytes(rate)}/s")
-        return Text(f"{done:,.0f} {unit}  {_short(rate)} {unit}/s")
+        unit, elapsed = task.fields["unit"], time.monotonic() - task.fields["began"]
+        rate = task.completed / elapsed
+        amount = format_bytes if unit == "bytes" else _short
+        line = f"{amount(task.completed)} {'' if unit == 'bytes' else unit}".rstrip() + f", {amount(rate)}/s"
+        if task.total and rate > 0:
+            left = round((task.total - task.completed) / rate)
+            line += f", {left // 60}:{left % 60:02d} left"
+        return Text(line, no_wrap=True)
 
 
 class _Bars:
@@ -71,18 +74,18 @@ class _LateBar:
             TextColumn("{task.description}"),
             BarColumn(),
             _Rate(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = self._bars.add_task(self._name, total=self._total, completed=self._done, unit=self._unit)
+        self._task = self._bars.add_task(
+            self._name, total=self._total, completed=self._done, unit=self._unit, began=self._began
+        )
         self._bars.start()
 
 
-def _short(rate: float) -> str:
+def _short(count: float) -> str:
     for unit in ("", "k", "M"):
-        if rate < 1000:
-            return f"{rate:.1f}{unit}" if unit else f"{rate:.0f}"
-        rate /= 1000
-    return f"{rate:.1f}G"
+        if count < 1000:
+            return f"{count:.1f}{unit}" if unit else f"{count:.0f}"
+        count /= 1000
+    return f"{count:.1f}G"
