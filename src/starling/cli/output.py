@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from starling.core.memory import format_bytes
@@ -22,7 +23,7 @@ def print_facts(title: str, facts: Iterable[tuple[str, object]]) -> None:
     table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in facts:
         if value is not None:
-            table.add_row(name, show(value))
+            table.add_row(name, escape(show(value)))
     Console(highlight=False).print(table)
 
 
