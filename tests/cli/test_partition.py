@@ -110,6 +110,16 @@ def test_a_metis_part_file(graph: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert (result["parts"], result["node_balance"]) == (2, 1.0)
 
 
+@pytest.mark.parametrize("form", ["metis", "dgl"])
+def test_parts_go_out_and_come_back(form: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    partition(capsys, graph, tmp_path / "parts", "-p", 3, "--method", "spring")
+    assert run(["export", str(tmp_path / "parts"), "-o", str(tmp_path / form), "--format", form]) == 0
+    written = tmp_path / form / ("graph.part.3" if form == "metis" else "graph")
+    partition(capsys, graph, tmp_path / "again", "--assignment", written)
+    owners = [load_assignment(tmp_path / name / "assignment")[0].owner for name in ("parts", "again")]
+    np.testing.assert_array_equal(*owners)
+
+
 def test_a_table_for_people(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert run(["partition", str(graph), "-p", "2", "--method", "spring", "-o", str(tmp_path / "parts")]) == 0
@@ -128,6 +138,7 @@ BAD = {
     "unknown setting": (["-p", "2", "--method", "metis", "--set", "objectiv=cut"], r"Did you mean 'objective'"),
     "setting without a value": (["-p", "2", "--set", "sweeps"], r"name=value"),
     "too big for memory": (["-p", "2", "--method", "metis", "--memory", "100KiB"], r"--method flock"),
+    "too little memory for shards": (["-p", "2", "--memory", "1MiB"], r"--memory of at least 192"),
     "no types to balance": (["-p", "2", "--method", "hash", "--balance", "types"], r"node types"),
     "unknown load": (["-p", "2", "--method", "hash", "--balance", "trian"], r"Did you mean 'train'"),
     "auto without memory": (["--parts", "auto"], r"--worker-memory"),

@@ -20,18 +20,19 @@ from starling.core.artifact import staged
 from starling.core.assignment import Assignment, Note, save_assignment
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Record
-from starling.core.memory import peak_rss_bytes
+from starling.core.memory import format_bytes, peak_rss_bytes
 from starling.core.progress import SILENT, Progress
 from starling.kernels.degrees import count_degrees
 from starling.partition.balance import Load, balance
 from starling.partition.contract import PartitionTask
 from starling.partition.ownership import to_edge_cut
 from starling.partition.quality import Quality, measure, measure_random
-from starling.partition.registry import make_method
+from starling.partition.registry import find_method, make_method
 from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
 from starling.store.foreign.any_layout import read_foreign_assignment
+from starling.store.foreign.dgl_layout import NodeTypes
 from starling.store.graph import Graph
-from starling.store.shards import build_parts
+from starling.store.shards import build_parts, memory_for_shards
 
 BALANCES = ("train", "val", "test", "edges", "types")
 
@@ -76,6 +77,7 @@ def partition_graph(
 ) -> PartitionReport:
     """Cut `graph` and write the parts directory, whole or not at all."""
     loads = _loads(graph, request)
+    _refuse_small_budget(graph, request)
     with staged(output, force=force) as staging:
         began = time.monotonic()
         scratch = staging / "assigning"
@@ -109,7 +111,7 @@ def _assign(
 ) -> tuple[Assignment, Quality]:
     """An assignment for the parts asked for; with ``auto``, the fewest parts whose largest one fits a worker."""
     if request.assignment is not None:
-        given = read_foreign_assignment(request.assignment, graph.manifest.nodes)
+        given = read_foreign_assignment(request.assignment, graph.manifest.nodes, _node_types(graph))
         if request.parts not in ("auto", given.parts):
             raise InputError(f"{request.assignment} has {given.parts:,} parts, -p says {request.parts:,}. Leave out -p.")
         return _finish(graph, request, given, loads, progress)
@@ -153,6 +155,18 @@ def _finish(
     return assignment, measure(edges, assignment, train=_mask(graph, "train"), memory=request.memory, progress=progress)
 
 
+def _refuse_small_budget(graph: Graph, request: PartitionRequest) -> None:
+    """Shards come last; what they need is known first."""
+    least = memory_for_shards(graph.manifest.nodes)
+    if request.assignment is None and not find_method(request.method).streaming:
+        return  # the method refuses first, and names another one
+    if request.memory < least:
+        raise InputError(
+            f"Building the parts of {graph.manifest.nodes:,} nodes needs --memory of at least {format_bytes(least)}, "
+            f"got {format_bytes(request.memory)}."
+        )
+
+
 def _loads(graph: Graph, request: PartitionRequest) -> list[Load]:
     """The node weights behind the names given to --balance."""
     loads = []
@@ -171,6 +185,12 @@ def _loads(graph: Graph, request: PartitionRequest) -> list[Load]:
                 )
             loads.append(Load(name, mask))
     return loads
+
+
+def _node_types(graph: Graph) -> NodeTypes | None:
+    if "type" not in graph.manifest.node_tables:
+        return None
+    return NodeTypes(np.asarray(graph.node_table("type")), graph.manifest.node_types)
 
 
 def _type_loads(graph: Graph) -> list[Load]:

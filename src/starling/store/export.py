@@ -23,7 +23,7 @@ class ExportManifest(Manifest):
 
     format: Literal["starling-export"] = "starling-export"
     version: int = 1
-    form: ExportFormat
+    form: str
     nodes: Count
     edges: Count
     directed: bool
