@@ -33,7 +33,7 @@ class Restream(Partitioner):
     name = "restream"
     uses_load = True
     summary = "nodes follow their neighbours from part to part as the edges stream by, pass after pass"
-    source = "Nishimura and Ugander 2013; DESIGN §4"
+    source = "after Nishimura and Ugander 2013"
 
     class Settings(Partitioner.Settings):
         """Settings of restream."""

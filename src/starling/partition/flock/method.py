@@ -41,7 +41,7 @@ class Flock(Partitioner):
     name = "flock"
     uses_load = True
     summary = "Starling's own: small flocks, METIS on the flock graph, annealing of the copies; streams"
-    source = "DESIGN §4"
+    source = "docs/partitioning.md"
 
     class Settings(Partitioner.Settings):
         """Settings of flock; 0 lets it choose from the size of the graph and the memory."""
