@@ -11,6 +11,7 @@ from pydantic import Field
 from starling.partition.adjacency import Adjacency
 from starling.partition.contract import Partitioner, PartitionTask
 from starling.partition.in_memory import InMemory
+from starling.partition.quiet import printing_to_stderr
 
 
 class Metis(InMemory):
@@ -46,11 +47,12 @@ class Metis(InMemory):
             ufactor=round(1000 * self.settings.imbalance),
         )
         loads = None if task.node_load is None else np.ascontiguousarray(task.node_load, width)
-        result = library.part_graph(
-            task.parts,
-            adjacency=library.CSRAdjacency(graph.start.astype(width), graph.neighbour.astype(width)),
-            vweights=loads,
-            recursive=False,
-            options=options,
-        )
+        with printing_to_stderr():
+            result = library.part_graph(
+                task.parts,
+                adjacency=library.CSRAdjacency(graph.start.astype(width), graph.neighbour.astype(width)),
+                vweights=loads,
+                recursive=False,
+                options=options,
+            )
         return np.asarray(result.vertex_part, np.int32)

@@ -13,6 +13,7 @@ from starling.kernels.partition.contract import coarse_replicas, contract_rows, 
 from starling.kernels.partition.packing import pack_in_order
 from starling.partition.flock.flocks import ONES, find_flocks
 from starling.partition.flock.windows import Window
+from starling.partition.quiet import printing_to_stderr
 
 METIS_BYTES = 100
 """Peak of METIS for one entry of the flock graph, measured."""
@@ -144,14 +145,15 @@ def _metis(graph: FlockGraph, parts: int, imbalance: float, seed: int) -> NDArra
         return part
     width = pymetis.zero_copy_dtype()
     try:
-        found = pymetis.part_graph(
-            parts,
-            adjacency=pymetis.CSRAdjacency(graph.start.astype(width), graph.column.astype(width)),
-            vweights=np.maximum(graph.mass, 1).astype(width),
-            eweights=graph.value.astype(width),
-            recursive=False,
-            options=pymetis.Options(seed=seed, ufactor=max(1, round(1000 * imbalance))),
-        )
+        with printing_to_stderr():
+            found = pymetis.part_graph(
+                parts,
+                adjacency=pymetis.CSRAdjacency(graph.start.astype(width), graph.column.astype(width)),
+                vweights=np.maximum(graph.mass, 1).astype(width),
+                eweights=graph.value.astype(width),
+                recursive=False,
+                options=pymetis.Options(seed=seed, ufactor=max(1, round(1000 * imbalance))),
+            )
     except (RuntimeError, MemoryError):
         return None
     return np.asarray(found.vertex_part, np.int32)
