@@ -1,0 +1,87 @@
+"""What a worker's time and traffic went into: the four parts of GraphTheta's Figure 4, bytes by peer, rows by layer.
+
+Time is counted where it is spent: `waiting` is time blocked on a message that is not there yet, `communication` packing and
+copying, `reducing` everything about gradients between workers; `compute` is what is left of the epoch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["communication", "waiting", "reducing"]
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """An epoch of one worker."""
+
+    compute: float
+    communication: float
+    waiting: float
+    reducing: float
+    bytes_to: tuple[int, ...]
+    """Bytes sent to each worker."""
+    rows_by_layer: tuple[int, ...]
+    """Rows that came from other workers, by layer, forward."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {**vars(self), "bytes_to": list(self.bytes_to), "rows_by_layer": list(self.rows_by_layer)}
+
+
+@dataclass
+class Ledger:
+    """Counts from one `close` to the next; threads may write at the same time. Inner kinds are not counted twice."""
+
+    size: int
+    _seconds: Counter[str] = field(default_factory=Counter)
+    _bytes: Counter[int] = field(default_factory=Counter)
+    _rows: Counter[int] = field(default_factory=Counter)
+    _began: float = field(default_factory=time.monotonic)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _here: threading.local = field(default_factory=threading.local)
+
+    @contextmanager
+    def time(self, kind: Kind) -> Iterator[None]:
+        """Count the block's time as this kind; time of blocks inside it counts as theirs."""
+        outer: float = getattr(self._here, "inside", 0.0)
+        self._here.inside = 0.0
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - began
+            with self._lock:
+                self._seconds[kind] += spent - self._here.inside
+            self._here.inside = outer + spent
+
+    def sent(self, peer: int, count: int) -> None:
+        """Count bytes sent to a peer."""
+        with self._lock:
+            self._bytes[peer] += count
+
+    def came(self, layer: int, rows: int) -> None:
+        """Count rows that came from others for a layer."""
+        with self._lock:
+            self._rows[layer] += rows
+
+    def close(self) -> Accounts:
+        """What happened since the last time; counting begins anew."""
+        now = time.monotonic()
+        with self._lock:
+            seconds, sent, rows, whole = self._seconds, self._bytes, self._rows, now - self._began
+            self._seconds, self._bytes, self._rows, self._began = Counter(), Counter(), Counter(), now
+        other = {kind: seconds[kind] for kind in ("communication", "waiting", "reducing")}
+        layers = max(rows, default=-1) + 1
+        return Accounts(
+            compute=max(whole - sum(other.values()), 0.0),
+            **other,
+            bytes_to=tuple(sent[peer] for peer in range(self.size)),
+            rows_by_layer=tuple(rows[layer] for layer in range(layers)),
+        )

@@ -1,0 +1,61 @@
+"""The one contract by which rows travel between workers: tagged messages from one worker to another.
+
+A message is known by its sender, its receiver and its tag. Sending never waits for the receiver, and messages of different tags
+may be received in any order, while those of one sender, receiver and tag keep theirs. The first two facts are why nothing that is built on a mailbox can deadlock as long as every message
+that is waited for is sent by somebody who is not waiting for a later one (docs/engine.md).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+class Mailbox(ABC):
+    """A worker's end of all its links. Safe to use from several threads at once."""
+
+    rank: int
+    size: int
+
+    @abstractmethod
+    def parcel(self, peer: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Memory to fill and then `send` to this peer: where the link is shared memory, the peer will read it in place."""
+
+    @abstractmethod
+    def send(self, peer: int, tag: int, parcel: Tensor) -> None:
+        """Send a parcel; it belongs to the mailbox from here on and is not to be touched again."""
+
+    @abstractmethod
+    def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> AbstractContextManager[Tensor]:
+        """Wait for a message whose shape both sides know; the rows may be read (not kept) until the block is left."""
+
+    @abstractmethod
+    def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
+        """Send whole numbers, whose count the receiver does not know."""
+
+    @abstractmethod
+    def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
+        """Wait for whole numbers, any count of them."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back sockets, shared memory and files; what was not received is dropped."""
+
+    def send_copy(self, peer: int, tag: int, values: Tensor) -> None:
+        """Send values that stay the caller's."""
+        parcel = self.parcel(peer, values.shape, values.dtype)
+        parcel.copy_(values)
+        self.send(peer, tag, parcel)
+
+    def __enter__(self) -> Mailbox:
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        self.close()

@@ -1,0 +1,27 @@
+"""Tags of messages: who speaks (a channel), in which step, the how-manyth time. 31 bits, so that any transport can carry them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+_STEP_BITS, _CALL_BITS = 14, 13
+
+
+class Channel(IntEnum):
+    """The parts of the program that talk, each with tags of its own, so that they may talk at the same time."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    SUMS = 2
+    PLAN = 3
+    SETUP = 4
+    EVALUATE = 5
+    GRADIENTS = 6
+    STORE = 7
+
+
+def make_tag(channel: Channel, step: int, call: int) -> int:
+    """The tag of one message; steps wrap around after 16,384, long after their messages are gone."""
+    if not 0 <= call < 1 << _CALL_BITS:
+        raise ValueError(f"at most {1 << _CALL_BITS} messages a step and channel, got number {call}")
+    return channel << (_STEP_BITS + _CALL_BITS) | (step & ((1 << _STEP_BITS) - 1)) << _CALL_BITS | call

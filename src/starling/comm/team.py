@@ -1,0 +1,98 @@
+"""The workers that compute one run together, as each of them sees it: its number, its mailbox, sums over everybody.
+
+A team of one needs no mailbox. Sums are added in the order of ranks, so that every worker holds the same bits and a run gives the
+same numbers again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.comm.ledger import Ledger
+from starling.comm.mailbox import Mailbox
+from starling.comm.phase import Phase
+
+_DIRECT = 1 << 12
+"""Up to so many numbers everybody sends all to everybody; beyond, each worker adds up its own slice for all."""
+
+
+@dataclass(eq=False)
+class Team:
+    """One worker's view of all of them."""
+
+    rank: int = 0
+    size: int = 1
+    mailbox: Mailbox | None = None
+    ledger: Ledger = field(default_factory=lambda: Ledger(1))
+    phase: Phase = field(default_factory=Phase)
+    """What this worker is doing, for whoever must explain why it stopped."""
+
+    @property
+    def peers(self) -> list[int]:
+        """All others, beginning with the next in rank, so that not everybody talks to the same one first."""
+        return [(self.rank + step) % self.size for step in range(1, self.size)]
+
+    @property
+    def links(self) -> Mailbox:
+        """The mailbox of a team of several."""
+        assert self.mailbox is not None, "a team of one sends nothing"
+        return self.mailbox
+
+    def all_sum(self, tag: int, values: Tensor) -> Tensor:
+        """The sum of `values` over all workers, the same bits on each; `tag` stands for two messages of a pair."""
+        if self.size == 1:
+            return values
+        flat = values.detach().contiguous().reshape(-1)
+        if len(flat) <= _DIRECT:
+            return self._sum_of(tag, flat, [flat] * self.size).reshape(values.shape)
+        bounds = [len(flat) * worker // self.size for worker in range(self.size + 1)]
+        slices = [flat[start:stop] for start, stop in itertools.pairwise(bounds)]
+        mine = self._sum_of(tag, slices[self.rank], slices)
+        whole = torch.empty_like(flat)
+        whole[bounds[self.rank] : bounds[self.rank + 1]] = mine
+        for peer in self.peers:
+            self._send(peer, tag, mine)
+        for peer in self.peers:
+            with self.links.receive(peer, tag, slices[peer].shape, flat.dtype) as rows:
+                whole[bounds[peer] : bounds[peer + 1]] = rows
+        return whole.reshape(values.shape)
+
+    def _sum_of(self, tag: int, own: Tensor, given: Sequence[Tensor]) -> Tensor:
+        """Send `given[peer]` to every peer, and add what comes to `own`, in the order of ranks."""
+        for peer in self.peers:
+            self._send(peer, tag, given[peer])
+        total = torch.zeros_like(own)
+        for worker in range(self.size):
+            if worker == self.rank:
+                total += own
+            else:
+                with self.links.receive(worker, tag, own.shape, own.dtype) as rows:
+                    total += rows
+        return total
+
+    def _send(self, peer: int, tag: int, values: Tensor) -> None:
+        self.links.send_copy(peer, tag, values)
+        self.ledger.sent(peer, values.nbytes)
+
+    def swap_lists(self, tag: int, lists: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
+        """Give `lists[peer]` to every peer and get theirs; the own one comes back as it is."""
+        for peer in self.peers:
+            values = np.ascontiguousarray(lists[peer], np.int64)
+            self.links.send_list(peer, tag, values)
+            self.ledger.sent(peer, values.nbytes)
+        got = [np.asarray(lists[self.rank], np.int64)] * self.size
+        for peer in self.peers:
+            got[peer] = self.links.receive_list(peer, tag)
+        return got
+
+    def all_lists(self, tag: int, values: NDArray[Any]) -> list[NDArray[np.int64]]:
+        """Everybody's whole numbers, by rank."""
+        return self.swap_lists(tag, [values] * self.size)
