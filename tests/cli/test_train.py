@@ -114,6 +114,8 @@ Y = np.arange(60) % 3
 WRONG: dict[str, tuple[list[str], str]] = {
     "unknown model": (["--model", "sagge"], r"no model 'sagge'. Did you mean 'sage'"),
     "unknown strategy": (["--strategy", "minni"], r"no strategy 'minni'. Did you mean 'mini'"),
+    "no such strategy file": (["--strategy", "{place}/none.py:Mine"], r"There is no file .*none.py to load the strategy Mine"),
+    "not a strategy": (["--strategy", "{place}/mine.py:Net"], r"Net in .*mine.py must be a subclass of .*Strategy with _plan"),
     "unknown key": (["--config", "{place}/key.toml"], r"\[run\] has no setting 'epoch'. Did you mean 'epochs'"),
     "unknown model key": (["--set", "model.hiden=4"], r"'sage' has no setting 'hiden'. Did you mean 'hidden'"),
     "unknown table": (["--set", "modle.hidden=4"], r"no table \[modle\]. Did you mean 'model'"),
@@ -122,8 +124,8 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "fan-outs": (["--strategy", "mini", "--fanouts", "5"], r"Expected 2 fan-outs, one a layer, got 1"),
     "batch too large": (["--strategy", "mini", "--batch-size", "37"], r"at most the 36 training nodes, got 37"),
     "idle flag": (["--batch-size", "5"], r"global has no setting 'batch_size'"),
-    "no such file": (["--model", "{place}/none.py:Net"], r"none.py', which does not exist"),
-    "no such class": (["--model", "{place}/mine.py:Nest"], r"does not define a torch module class 'Nest'. Did you mean 'Net'"),
+    "no such file": (["--model", "{place}/none.py:Net"], r"There is no file .*none.py to load the model Net"),
+    "no such class": (["--model", "{place}/mine.py:Nest"], r"mine.py has no class Nest. Did you mean 'Net'"),
     "wrong outputs": (["--model", "{place}/mine.py:Wide"], r"shape \(2, 3\).*got \(2, 4\)"),
     "broken model": (["--model", "{place}/mine.py:Broken"], r"cannot compute a tiny graph: AttributeError"),
     "no layer count": (["--model", "{place}/mine.py:Net", "--strategy", "mini"], r"'layer_count'"),
@@ -168,5 +170,40 @@ def test_a_users_model_trains(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     trainable_graph(tmp_path / "g")
     (tmp_path / "mine.py").write_text(MODEL)
     flags = ("--model", f"{tmp_path}/mine.py:Net", "--epochs", 2, "--run", tmp_path / "r")
-    assert run_json(capsys, "train", tmp_path / "g", *flags)["epochs"] == 2
-    assert run_json(capsys, "infer", tmp_path / "r", "-o", tmp_path / "p.npy")["nodes"] == 60
+    first = run_json(capsys, "train", tmp_path / "g", *flags)
+    assert first["epochs"] == 2
+    (tmp_path / "mine.py").unlink()
+    (tmp_path / "r").rename(tmp_path / "moved")  # the run has all it needs, wherever it stands
+    assert run_json(capsys, "infer", tmp_path / "moved", "-o", tmp_path / "p.npy")["nodes"] == 60
+    again = run_json(capsys, "train", "--config", tmp_path / "moved" / "config.toml", "--run", tmp_path / "again")
+    assert again["final_loss"] == first["final_loss"]
+    assert (tmp_path / "again" / "model" / "mine.py").read_text() == MODEL
+    assert 'name = "model/mine.py:Net"' in (tmp_path / "again" / "config.toml").read_text()
+
+
+STRATEGY = """
+from starling.plan.whole import Global
+class Twice(Global):
+    class Settings(Global.Settings):
+        times: int = 2
+    @property
+    def steps_per_epoch(self):
+        return self.settings.times
+"""
+
+
+def test_a_users_strategy_trains(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    trainable_graph(tmp_path / "g")
+    (tmp_path / "mine.py").write_text(STRATEGY)
+    (tmp_path / "c.toml").write_text('[data]\npath = "g"\n[strategy]\nname = "mine.py:Twice"\ntimes = 3\n[run]\nepochs = 2\n')
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)  # paths of a config start where it is
+    first = run_json(capsys, "train", "--config", tmp_path / "c.toml", "--run", "r")
+    (tmp_path / "mine.py").unlink()
+    again = run_json(capsys, "train", "--config", "r/config.toml", "--run", "again")
+    assert again["final_loss"] == first["final_loss"]
+    assert "times = 3" in Path("again/config.toml").read_text()
+    run_json(capsys, "train", tmp_path / "g", "--strategy", "global", "--epochs", 6, "--run", "once")
+    losses = [json.loads(line)["loss"] for line in Path("once/metrics.jsonl").read_text().splitlines()]
+    assert first["final_loss"] == pytest.approx(sum(losses[3:]) / 3), "three steps an epoch"

@@ -146,7 +146,7 @@ def test_a_users_model(tmp_path: Path) -> None:
     assert model(View(graph), rows(graph, 5)).shape == (11, 3)
     with pytest.raises(InputError, match="Did you mean 'Net'"):
         build_model(ModelSpec(f"{file}:Nett", 5, 3))
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(InputError, match="There is no file"):
         build_model(ModelSpec(f"{tmp_path}/other.py:Net", 5, 3))
     with pytest.raises(InputError, match="cannot be made as"):
         build_model(ModelSpec(f"{file}:Net", 5, 3, settings={"depth": 1}))

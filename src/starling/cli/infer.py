@@ -14,7 +14,10 @@ from starling.core.memory import parse_bytes
 
 def infer(
     run: Annotated[Path, typer.Argument(help="A run directory, made by starling train.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: .csv, .parquet or .npy.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="File to write, as its ending says: .csv, .parquet or .npy.", show_default=False),
+    ],
     graph: Annotated[
         Path | None,
         typer.Option(help="Predict for another graph with the same features; by default the run's own.", show_default=False),
@@ -24,7 +27,7 @@ def infer(
         typer.Option(
             parser=parse_bytes,
             metavar="SIZE",
-            help="Go in blocks that fit; half of what is free by default.",
+            help="Budget, e.g. 2GiB: what is larger goes in blocks. Default half of what is free.",
             show_default=False,
         ),
     ] = None,
@@ -32,7 +35,7 @@ def infer(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Predict for every node, exactly, layer by layer."""
+    """Write a prediction for every node under your own ids: exact, from all neighbours, layer by layer."""
     from starling.train.prediction import PredictRequest, predict
 
     result = predict(PredictRequest(run, output, graph, memory, device, force))

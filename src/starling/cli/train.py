@@ -10,86 +10,135 @@ import typer
 from starling.cli.flags import Json, Quiet
 from starling.cli.output import memory_line, print_facts, print_json, show
 from starling.cli.train_progress import training_progress
-from starling.config.toml import parse_value, read_tables
+from starling.config.toml import parse_value
 from starling.core.errors import InputError
 from starling.core.memory import parse_bytes
 
 if TYPE_CHECKING:
     from starling.train.results import TrainResult
 
-_HIDDEN: Any = {"show_default": False}
+_DATA: Any = {"show_default": False, "rich_help_panel": "Data and run"}
+_MODEL: Any = {"show_default": False, "rich_help_panel": "Model"}
+_STRATEGY: Any = {"show_default": False, "rich_help_panel": "Strategy: which nodes form a step"}
+_TRAINING: Any = {"show_default": False, "rich_help_panel": "Training"}
 
 
 def train(
     path: Annotated[
-        Path | None, typer.Argument(help="A graph directory or a parts directory; may stand in the config.", show_default=False)
+        Path | None,
+        typer.Argument(help="A graph directory or a parts directory; may stand in the config instead.", show_default=False),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Settings from a TOML file, such as config.toml of an earlier run; flags go before.")
+        Path | None,
+        typer.Option(help="Settings from a TOML file, such as config.toml of an earlier run; flags win over it.", **_DATA),
     ] = None,
-    run: Annotated[Path | None, typer.Option(help="Directory to write; runs/<graph>-<number> by default.", **_HIDDEN)] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Run directory to write; by default runs/GRAPH-NUMBER with the next number.", **_DATA)
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="gcn, sage, gat, gatv2, gate, rgcn, gin, sgc, mlp; your own as file.py:Class; pyg:ConvName. Default sage.",
-            **_HIDDEN,
+            help="gcn, sage, gat, gatv2, gate, rgcn, gin, sgc or mlp; your own class as file.py:Class; a PyG convolution as "
+            "pyg:ConvName. Default sage.",
+            **_MODEL,
         ),
     ] = None,
-    layers: Annotated[int | None, typer.Option(min=1, help="Layers of the model. Default 2.", **_HIDDEN)] = None,
-    hidden: Annotated[int | None, typer.Option(min=1, help="Columns of the inner layers. Default 128.", **_HIDDEN)] = None,
-    dropout: Annotated[float | None, typer.Option(help="Dropout between layers. Default 0.", **_HIDDEN)] = None,
-    strategy: Annotated[
-        str | None, typer.Option(help="Which nodes form a step: global, mini, cluster or saint. Default global.", **_HIDDEN)
+    layers: Annotated[
+        int | None, typer.Option(min=1, help="Graph layers, that is hops a node sees. Default 2.", **_MODEL)
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Targets a step, for mini.", **_HIDDEN)] = None,
-    fanouts: Annotated[str | None, typer.Option(help="Neighbours taken at each hop, as 15,10; for mini.", **_HIDDEN)] = None,
+    hidden: Annotated[int | None, typer.Option(min=1, help="Columns of the inner layers. Default 128.", **_MODEL)] = None,
+    dropout: Annotated[float | None, typer.Option(help="Share of values dropped between layers. Default 0.", **_MODEL)] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="global (all nodes), mini (some targets and their neighbours), cluster or saint (random sub-graphs); your own "
+            "class as file.py:Class. Default global.",
+            **_STRATEGY,
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="mini: targets a step. Default 1024, or all training nodes if fewer.", **_STRATEGY)
+    ] = None,
+    fanouts: Annotated[
+        str | None,
+        typer.Option(
+            help="mini: neighbours to sample, one number a layer, the targets' first: 15,10. Default all.", **_STRATEGY
+        ),
+    ] = None,
     boundary_hops: Annotated[
-        int | None, typer.Option(min=0, help="Hops of neighbours around the clusters of a step, for cluster.", **_HIDDEN)
+        int | None,
+        typer.Option(min=0, help="cluster: hops of neighbours around the clusters of a step. Default 0.", **_STRATEGY),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="classification, multilabel or regression; by default what the labels are.", **_HIDDEN)
+        str | None,
+        typer.Option(help="classification, multilabel or regression. By default what the labels are.", **_TRAINING),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="accuracy, micro-f1, macro-f1, auc; mae, mse. By default the task's own.", **_HIDDEN)
+        str | None,
+        typer.Option(
+            help="accuracy, micro-f1, macro-f1 or auc; for regression mae or mse. By default accuracy, micro-f1 or mae.",
+            **_TRAINING,
+        ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training nodes. Default 100.", **_HIDDEN)] = None,
-    optimizer: Annotated[Literal["sgd", "adam", "adamw"] | None, typer.Option(help="Default adam.", **_HIDDEN)] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate. Default 0.01.", **_HIDDEN)] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Decay of the weights. Default 0.", **_HIDDEN)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the training nodes, at most. Default 100.", **_TRAINING)
+    ] = None,
+    optimizer: Annotated[
+        Literal["sgd", "adam", "adamw"] | None, typer.Option(help="How weights move. Default adam.", **_TRAINING)
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate. Default 0.01.", **_TRAINING)] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Pull of all weights to zero. Default 0.", **_TRAINING)] = None,
     schedule: Annotated[
-        Literal["constant", "cosine", "step", "plateau"] | None, typer.Option(help="Of the learning rate.", **_HIDDEN)
+        Literal["constant", "cosine", "step", "plateau"] | None,
+        typer.Option(help="How the learning rate changes over the epochs. Default constant.", **_TRAINING),
     ] = None,
-    clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient; 0 for any.", **_HIDDEN)] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Scale gradients with a larger norm down to it. Default 0: leave them.", **_TRAINING)
+    ] = None,
     patience: Annotated[
-        int | None, typer.Option(min=0, help="Stop after so many epochs without a better validation metric.", **_HIDDEN)
+        int | None,
+        typer.Option(
+            min=0, help="Stop after so many epochs without a better validation metric. Default 0: never.", **_TRAINING
+        ),
     ] = None,
     evaluate_every: Annotated[
-        int | None, typer.Option(min=1, help="Epochs from one exact evaluation to the next. Default 1.", **_HIDDEN)
+        int | None, typer.Option(min=1, help="Epochs from one exact evaluation to the next. Default 1.", **_TRAINING)
     ] = None,
     normalize: Annotated[
         Literal["none", "rows", "standard"] | None,
-        typer.Option(help="Divide features by their row's sum, or scale columns by the training nodes'.", **_HIDDEN),
+        typer.Option(
+            help="rows: divide a node's features by their sum. standard: bring columns to mean 0 and deviation 1 over the "
+            "training nodes. Default none.",
+            **_DATA,
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random choice. Default 0.", **_HIDDEN)] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default cpu.", **_HIDDEN)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random choice. Default 0.", **_TRAINING)] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda. Default cpu.", **_TRAINING)] = None,
     memory: Annotated[
         int | None,
         typer.Option(
             parser=parse_bytes,
             metavar="SIZE",
-            help="For features and evaluation: larger features stay on disk, evaluation goes in blocks. Default half of what "
-            "is free.",
-            **_HIDDEN,
+            help="Budget of features and evaluation, e.g. 2GiB: larger features stay on disk, evaluation goes in blocks. "
+            "Default half of what is free.",
+            **_DATA,
         ),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any setting of the config, as table.name=value: model.norm=batch. Repeatable.", **_HIDDEN),
+        typer.Option(
+            "--set", help="Any other setting of the config, as table.name=value: model.norm=batch. Repeatable.", **_DATA
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a model and write a run directory: settings, metrics, best weights, summary."""
+    """Train a model on a graph's labels; write a run directory with settings, metrics, best weights and summary.
+
+    starling train graph --model gcn --epochs 200 --patience 50
+
+    starling train --config runs/graph-1/config.toml --seed 1
+    """
     flags: dict[str, dict[str, Any]] = {
         "data": {"path": path, "normalize": normalize},
         "model": {"name": model, "layers": layers, "hidden": hidden, "dropout": dropout},
@@ -120,7 +169,9 @@ def _tables(config: Path | None, flags: dict[str, dict[str, Any]], settings: lis
         if not (equals and dot and table and key):
             raise InputError(f"Expected --set as table.name=value, such as model.norm=batch, got '{text}'.")
         asked.setdefault(table, {})[key] = parse_value(value)
-    return [{} if config is None else read_tables(config), {name: table for name, table in given.items() if table}, asked]
+    from starling.train.config import read_config
+
+    return [{} if config is None else read_config(config), {name: table for name, table in given.items() if table}, asked]
 
 
 def _fit(layers: list[dict[str, dict[str, Any]]], run: Path | None, *, quiet: bool) -> TrainResult:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 from torch import nn
 
 from starling.core.errors import InputError, nearest
+from starling.core.user_class import ClassPlace
 from starling.nn.initial import initialise
 from starling.nn.layers.dense import Dense
 from starling.nn.layers.gat import GAT, GATE, GATv2
@@ -169,8 +167,8 @@ def build_model(spec: ModelSpec, seed: int = 0) -> nn.Module:
         model: nn.Module = _stack(
             lambda spec, s: lambda fan_in, fan_out, last: pyg_layer(spec.name[4:], fan_in, fan_out, s.options)
         )(spec, settings)
-    elif ":" in spec.name:
-        model = _users_model(spec)
+    elif place := ClassPlace.parse(spec.name):
+        model = _users_model(spec, place)
     else:
         model = _entry(spec.name).make(spec, model_settings(spec))
     initialise(model, seed)
@@ -199,28 +197,11 @@ def _entry(name: str) -> Entry:
     return MODELS[name]
 
 
-def _users_model(spec: ModelSpec) -> nn.Module:
+def _users_model(spec: ModelSpec, place: ClassPlace) -> nn.Module:
     """Make ``Class(features, classes, **settings)`` of a user's file."""
-    file, _, name = spec.name.rpartition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise InputError(f"Expected a Python file with the model, got '{file}', which does not exist.")
-    location = importlib.util.spec_from_file_location(f"starling_user_{path.stem}", path)
-    if location is None or location.loader is None:
-        raise InputError(f"Expected a Python file with the model, got '{file}'. Its name must end in .py.")
-    module = importlib.util.module_from_spec(location)
-    sys.modules[location.name] = module
-    try:
-        location.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"{file} cannot be imported: {type(error).__name__}: {error}.") from error
-    made = getattr(module, name, None)
-    if not isinstance(made, type) or not issubclass(made, nn.Module):
-        classes = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, nn.Module)]
-        raise InputError(f"{file} does not define a torch module class '{name}'. {nearest(name, classes)}")
+    made = place.load(nn.Module, "model")
     try:
         return made(spec.features, spec.classes, **spec.settings)
     except TypeError as error:
-        raise InputError(
-            f"{name} of {file} cannot be made as {name}(features, classes, {', '.join(spec.settings)}): {error}."
-        ) from error
+        given = ", ".join(["features", "classes", *spec.settings])
+        raise InputError(f"{place.name} of {place.file} cannot be made as {place.name}({given}): {error}.") from error

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from starling.core.errors import InputError, nearest
+from starling.core.user_class import ClassPlace
 from starling.plan.cluster import Cluster
 from starling.plan.mini import Mini
 from starling.plan.saint.strategy import Saint
@@ -20,10 +21,12 @@ STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in
 
 
 def find_strategy(name: str) -> type[Strategy]:
-    """The class of a strategy by its name."""
-    if name not in STRATEGIES:
-        raise InputError(f"There is no strategy '{name}'. {nearest(name, STRATEGIES)}")
-    return STRATEGIES[name]
+    """The class of a strategy by its name, or a user's own by its place: ``mine.py:MyStrategy``."""
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    if place := ClassPlace.parse(name):
+        return place.load(Strategy, "strategy")  # type: ignore[type-abstract]
+    raise InputError(f"There is no strategy '{name}'. {nearest(name, STRATEGIES)}")
 
 
 def read_settings(name: str, settings: Mapping[str, object] | None = None) -> Strategy.Settings:

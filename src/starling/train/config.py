@@ -16,6 +16,7 @@ from starling.config.settings import Choice, checked
 from starling.config.toml import Tables, read_tables, write_tables
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Record
+from starling.core.user_class import ClassPlace
 from starling.train.optimizers import OptimizerSettings, ScheduleSettings
 from starling.train.tasks import TaskSettings
 
@@ -84,7 +85,7 @@ class RunConfig(Record):
     @classmethod
     def read(cls, path: Path) -> Self:
         """From a TOML file."""
-        return cls.from_tables(read_tables(path))
+        return cls.from_tables(read_config(path))
 
     def to_tables(self) -> Tables:
         """The tables of a file that reads back as this very config."""
@@ -100,6 +101,20 @@ class RunConfig(Record):
 
 
 _CHOICES = {name for name, field in RunConfig.model_fields.items() if field.annotation is Choice}
+
+
+def read_config(path: Path) -> Tables:
+    """The tables of a config file. Paths in it, of the data and of a user's own files, start at the folder it is in."""
+    tables, folder = read_tables(path), path.resolve().parent
+    data = tables.get("data", {})
+    if isinstance(data.get("path"), str):
+        data["path"] = str(folder / data["path"])
+    for name in _CHOICES & tables.keys():
+        given = tables[name].get("name")
+        place = ClassPlace.parse(given) if isinstance(given, str) else None
+        if place is not None:
+            tables[name]["name"] = str(ClassPlace(folder / place.file, place.name))
+    return tables
 
 
 def merged(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:

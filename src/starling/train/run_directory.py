@@ -1,7 +1,8 @@
 """What a run leaves on disk, each file whole at any moment: a killed run leaves its config, metrics and best weights so far.
 
-``config.toml`` (every setting, enough to repeat the run), ``metrics.jsonl`` (a line an epoch), ``model.pt`` (the best weights, no
-pickled code), ``summary.json`` (the results; there only when the run has ended).
+``config.toml`` (every setting, enough to repeat the run), ``model/`` and ``strategy/`` (copies of the user's own files, where the
+run has such), ``metrics.jsonl`` (a line an epoch), ``model.pt`` (the best weights, no pickled code), ``summary.json`` (the results;
+there only when the run has ended).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from starling.config.toml import write_tables
 from starling.core.errors import InputError
+from starling.core.user_class import ClassPlace
 from starling.train.config import CONFIG, RunConfig
 
 METRICS, MODEL, SUMMARY = "metrics.jsonl", "model.pt", "summary.json"
@@ -57,8 +61,14 @@ class RunDirectory:
         return RunConfig.read(self.path / CONFIG)
 
     def write_config(self, config: RunConfig) -> None:
-        """Save the resolved settings."""
-        self._write(CONFIG, config.to_toml().encode())
+        """Save the resolved settings, which then name copies of the user's own files: the run can be repeated without them."""
+        tables = config.to_tables()
+        for folder in ("model", "strategy"):
+            if place := ClassPlace.parse(tables[folder]["name"]):
+                (self.path / folder).mkdir()
+                copy = shutil.copyfile(place.file, self.path / folder / place.file.name)
+                tables[folder]["name"] = str(ClassPlace(copy.relative_to(self.path), place.name))
+        self._write(CONFIG, write_tables(tables).encode())
 
     def append_metrics(self, record: Mapping[str, Any]) -> None:
         """Add a line to the metrics, in one write."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -73,7 +72,7 @@ def set_up(config: RunConfig) -> Setup:
     final = config.model_copy(
         update={
             "data": data,
-            "model": Choice(name=portable(config.model.name), settings=dict(settings)),
+            "model": Choice(name=config.model.name, settings=dict(settings)),
             "strategy": Choice(name=config.strategy.name, settings=strategy.settings.model_dump()),
             "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
         }
@@ -103,14 +102,6 @@ def resolved_model(choice: Choice) -> Mapping[str, Any]:
     if ":" in choice.name and not choice.name.startswith("pyg:"):
         return choice.settings
     return model_settings(ModelSpec(choice.name, 1, 1, settings=choice.settings)).model_dump()
-
-
-def portable(name: str) -> str:
-    """A model's name that means the same from any folder: the path of a user's file is made absolute."""
-    if ":" not in name or name.startswith("pyg:"):
-        return name
-    file, _, model = name.rpartition(":")
-    return f"{Path(file).resolve()}:{model}"
 
 
 def read_source(config: RunConfig, memory: int) -> GraphSource:
