@@ -1,8 +1,9 @@
 """The one contract by which rows travel between workers: tagged messages from one worker to another.
 
 A message is known by its sender, its receiver and its tag. Sending never waits for the receiver, and messages of different tags
-may be received in any order, while those of one sender, receiver and tag keep theirs. The first two facts are why nothing that is built on a mailbox can deadlock as long as every message
-that is waited for is sent by somebody who is not waiting for a later one (docs/engine.md).
+may be received in any order, while those of one sender, receiver and tag keep theirs. The first two facts are why nothing that is
+built on a mailbox can deadlock, as long as every message that is waited for is sent by somebody who is not waiting for a later one
+(docs/engine.md).
 """
 
 from __future__ import annotations
