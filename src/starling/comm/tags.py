@@ -25,3 +25,11 @@ def make_tag(channel: Channel, step: int, call: int) -> int:
     if not 0 <= call < 1 << _CALL_BITS:
         raise ValueError(f"at most {1 << _CALL_BITS} messages a step and channel, got number {call}")
     return channel << (_STEP_BITS + _CALL_BITS) | (step & ((1 << _STEP_BITS) - 1)) << _CALL_BITS | call
+
+
+def describe_tag(tag: int) -> str:
+    """A tag in words, for messages of errors."""
+    rest, call = divmod(tag, 1 << _CALL_BITS)
+    channel, step = divmod(rest, 1 << _STEP_BITS)
+    name = Channel(channel).name.lower() if channel in {*Channel} else f"channel {channel}"
+    return f"message {call} of step {step} ({name})"

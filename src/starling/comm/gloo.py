@@ -1,0 +1,125 @@
+"""Messages over torch.distributed's point-to-point calls: Gloo's sockets between hosts, NCCL between graphics cards.
+
+Gloo carries tags, moves bytes in a thread of its own, and begins a transfer when both sides have asked for it; so a parcel must
+live until it was received. It says so only to a thread that waits, hence one such thread for each peer. NCCL knows no tags: there,
+messages of a pair must be received in the order they were sent, whatever their tags.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.comm.failures import PeerLost, WaitedInVain
+from starling.comm.ledger import Ledger
+from starling.comm.mailbox import Mailbox
+
+_FOREVER = timedelta(days=365)
+_FAREWELL = 5.0
+"""Seconds that `close` gives peers to take what was sent to them."""
+
+
+class GlooMailbox(Mailbox):
+    """A worker's end of its links over a process group, whose ranks are the workers' numbers."""
+
+    def __init__(
+        self, rank: int, size: int, group: dist.ProcessGroup, ledger: Ledger, *, device: str = "cpu", wait_limit: float = 600.0
+    ) -> None:
+        self.rank, self.size = rank, size
+        self._group, self._ledger, self._device, self._wait_limit = group, ledger, torch.device(device), wait_limit
+        self._outboxes: dict[int, _Outbox] = {}
+        self._lock = threading.Lock()
+
+    def parcel(self, peer: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Ordinary memory of the device that messages leave from."""
+        return torch.empty(tuple(shape), dtype=dtype, device=self._device)
+
+    def send(self, peer: int, tag: int, parcel: Tensor) -> None:
+        """Begin to send; nothing travels if there are no numbers, since the receiver knows the shape."""
+        if parcel.numel() == 0:
+            return
+        try:
+            work = dist.isend(parcel, group=self._group, group_dst=peer, tag=tag)
+        except RuntimeError as error:
+            raise PeerLost(peer, tag) from error
+        assert work is not None
+        with self._lock:
+            if peer not in self._outboxes:
+                self._outboxes[peer] = _Outbox(peer)
+        self._outboxes[peer].keep(work, parcel)
+
+    @contextmanager
+    def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> Iterator[Tensor]:
+        """Receive into memory of its own."""
+        yield self._receive(peer, tag, shape, dtype)
+
+    def _receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        rows = torch.empty(tuple(shape), dtype=dtype, device=self._device)
+        if rows.numel() == 0:
+            return rows
+        began = time.monotonic()
+        with self._ledger.time("waiting"):
+            try:
+                work = dist.irecv(rows, group=self._group, group_src=peer, tag=tag)
+                assert work is not None
+                work.wait(timedelta(seconds=self._wait_limit))
+            except RuntimeError as error:
+                # Gloo has one kind of error; a wait that came to its end closes the link, so time tells the two apart.
+                if time.monotonic() - began >= self._wait_limit:
+                    raise WaitedInVain(peer, tag, self._wait_limit) from error
+                raise PeerLost(peer, tag) from error
+        return rows
+
+    def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
+        """Send the count, then the numbers."""
+        self.send(peer, tag, torch.tensor([len(values)], device=self._device))
+        self.send_copy(peer, tag, torch.from_numpy(values))
+
+    def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
+        """Receive the count, then the numbers."""
+        count = int(self._receive(peer, tag, (1,), torch.int64).item())
+        values: NDArray[np.int64] = self._receive(peer, tag, (count,), torch.int64).cpu().numpy()
+        return values
+
+    def close(self) -> None:
+        """Let peers take what was sent, for a few seconds; the process group stays its maker's."""
+        end = time.monotonic() + _FAREWELL
+        for outbox in self._outboxes.values():
+            outbox.close()
+        for outbox in self._outboxes.values():
+            outbox.join(end - time.monotonic())
+        self._outboxes.clear()
+
+
+class _Outbox:
+    """Parcels on their way to one peer, kept until they have left."""
+
+    def __init__(self, peer: int) -> None:
+        self._under_way: queue.SimpleQueue[tuple[dist.Work, Tensor] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._see_off, name=f"outbox-{peer}", daemon=True)
+        self._thread.start()
+
+    def keep(self, work: dist.Work, parcel: Tensor) -> None:
+        self._under_way.put((work, parcel))
+
+    def close(self) -> None:
+        self._under_way.put(None)
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(max(seconds, 0.0))
+
+    def _see_off(self) -> None:
+        while (sent := self._under_way.get()) is not None:
+            with suppress(RuntimeError):  # the peer is gone: whoever waits for it, or sends to it again, will be told
+                sent[0].wait(_FOREVER)
+            del sent  # not to be kept until the next one is sent
