@@ -121,6 +121,10 @@ def test_dropped_features_follow_their_node_not_their_row() -> None:
     signed = np.where(np.arange(13) % 2, -x, x).astype(np.float32)
     drop_features(signed, position, key, 0.3, moved, positive=True)
     assert np.array_equal(moved, np.where(np.arange(13) % 2, 0, out))
+    sparse = np.where(np.random.default_rng(1).random(x.shape) < 0.1, x, 0).astype(np.float32)
+    for positive in (False, True):
+        drop_features(sparse, position, key, 0.3, moved, positive=positive)
+        assert np.array_equal(moved, np.where(sparse, out, 0)), "zeros need no draw, the rest has the same"
 
 
 def test_dropped_edges_follow_their_ends_not_their_number() -> None:
