@@ -1,15 +1,27 @@
-"""Form a team: find out who is where, and link each pair by the fastest way there is."""
+"""Form a team: find out who is where, and link each pair by the fastest way there is.
+
+Two workers of one host share memory; any others talk over torch.distributed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Literal
 
+import numpy as np
+import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 
 from starling.comm.gloo import GlooMailbox
 from starling.comm.ledger import Ledger
+from starling.comm.mailbox import Mailbox
+from starling.comm.neighbours import link_neighbours
+from starling.comm.shared_memory import SharedMemoryMailbox
 from starling.comm.team import Team
 
 Transport = Literal["auto", "gloo"]
@@ -18,13 +30,66 @@ Transport = Literal["auto", "gloo"]
 def form_team(
     rank: int, size: int, store: Store, *, transport: Transport = "auto", device: str = "cpu", wait_limit: float = 600.0
 ) -> Team:
-    """Join the team that meets at `store`; every worker calls this once."""
+    """Join the team that meets at `store`; every worker calls this once, at about the same time.
+
+    `transport` "gloo" shares no memory with anybody. Messages of a `device` that is not the processor never go through shared
+    memory. `wait_limit` is how many seconds a worker waits for a message whose sender is connected. torch.distributed is used
+    as the caller has set it up, or else set up here with Gloo, if some pair needs it.
+    """
     ledger = Ledger(size)
     if size == 1:
         return Team(ledger=ledger)
+    shared = transport == "auto" and torch.device(device).type == "cpu"
+    found = link_neighbours(rank, size, PrefixStore("starling/team", store), wanted=shared, wait_limit=wait_limit)
+    near = SharedMemoryMailbox(rank, size, found.links, ledger, wait_limit=wait_limit)
+    if found.are_all:
+        return Team(rank, size, near, ledger)
+    far = GlooMailbox(rank, size, _process_group(rank, size, store, wait_limit), ledger, device=device, wait_limit=wait_limit)
+    return Team(rank, size, SwitchMailbox(near, far, found.links.keys()), ledger)
+
+
+def _process_group(rank: int, size: int, store: Store, wait_limit: float) -> dist.ProcessGroup:
     if not dist.is_initialized():
         dist.init_process_group(
-            "gloo", store=PrefixStore("gloo", store), rank=rank, world_size=size, timeout=timedelta(seconds=wait_limit)
+            "gloo",
+            store=PrefixStore("starling/gloo", store),
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(seconds=wait_limit),
         )
     assert dist.group.WORLD is not None
-    return Team(rank, size, GlooMailbox(rank, size, dist.group.WORLD, ledger, device=device, wait_limit=wait_limit), ledger)
+    return dist.group.WORLD
+
+
+class SwitchMailbox(Mailbox):
+    """Two mailboxes as one: `near` for the peers of this host, `far` for all others."""
+
+    def __init__(self, near: Mailbox, far: Mailbox, neighbours: Collection[int]) -> None:
+        self.rank, self.size = near.rank, near.size
+        self._near, self._far = near, far
+        self._ways = [near if peer in neighbours else far for peer in range(near.size)]
+
+    def parcel(self, peer: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """As the peer's link has it."""
+        return self._ways[peer].parcel(peer, shape, dtype)
+
+    def send(self, peer: int, tag: int, parcel: Tensor) -> None:
+        """Over the peer's link."""
+        self._ways[peer].send(peer, tag, parcel)
+
+    def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> AbstractContextManager[Tensor]:
+        """Over the peer's link."""
+        return self._ways[peer].receive(peer, tag, shape, dtype)
+
+    def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
+        """Over the peer's link."""
+        self._ways[peer].send_list(peer, tag, values)
+
+    def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
+        """Over the peer's link."""
+        return self._ways[peer].receive_list(peer, tag)
+
+    def close(self) -> None:
+        """Close both."""
+        self._near.close()
+        self._far.close()
