@@ -38,7 +38,7 @@ def model_of(name: str, source: GraphSource) -> torch.nn.Module:
         3,
         edge_features=2,
         relations=source.relations,
-        settings={"hidden": 8, **SETTINGS[name]},
+        settings={**({} if name == "sgc" else {"hidden": 8}), **SETTINGS[name]},
     )
     return build_model(spec, 1)
 

@@ -38,6 +38,8 @@ LAYERS = {
     "rgcn": lambda: RGCN(4, 2, 4),
     "rgcn bases": lambda: RGCN(4, 2, 4, bases=2),
     "rgcn blocks": lambda: RGCN(4, 6, 4, blocks=2),
+    "rgcn narrow": lambda: RGCN(4, 1, 4),
+    "rgcn narrow blocks": lambda: RGCN(4, 2, 4, blocks=2),
     "gin": lambda: GIN(3, 4),
     "ngnn": lambda: NGNN(SAGE(3, 4), 4, 2),
     "dense": lambda: Dense(3, 4),

@@ -31,7 +31,11 @@ def spec(name: str, **settings: object) -> ModelSpec:
     ids=["plain", "batch", "deep"],
 )
 def test_every_model_runs_with_every_option(name: str, options: dict[str, object]) -> None:
-    model, graph = build_model(spec(name, **options)), make()
+    if name == "sgc":
+        made = ModelSpec(name, 5, 3, settings={"layers": options.get("layers", 2)})
+    else:
+        made = spec(name, **options)
+    model, graph = build_model(made), make()
     out = model(View(graph), rows(graph, 5))
     assert out.shape == (11, 3)
     out.sum().backward()
@@ -75,6 +79,8 @@ def test_unknown_names_are_suggested() -> None:
         build_model(spec("gcn", droput=0.5))
     with pytest.raises(InputError, match="heads"):
         build_model(spec("gcn", heads=2))
+    with pytest.raises(InputError, match=r"'sgc' has no setting 'hidden'"):
+        build_model(spec("sgc"))
     with pytest.raises(InputError, match=r"'dropout' of the model 'gcn'.*got 1.5"):
         build_model(spec("gcn", dropout=1.5))
     with pytest.raises(InputError, match=r"divisible by 3 heads"):

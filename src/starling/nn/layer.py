@@ -12,11 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from starling.nn.cost import LinearWork
 from starling.nn.gather import Gather, Reduce
 from starling.nn.view import View
-
-EDGE_COST = 16
-"""Reading one number of a neighbour's row costs about as much as this many multiply-adds of a dense product (measured)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +64,6 @@ def transform_first(view: View, h: Tensor, fan_in: int, fan_out: int) -> bool:
     Depends only on numbers that all workers share, since what they send one another has the width chosen here.
     """
     size, backward = view.size, torch.is_grad_enabled()
-    dense = fan_in * fan_out * (3 if backward else 1)
-    before = size.edges * fan_out * EDGE_COST * (2 if backward else 1) + size.sources * dense
+    work = LinearWork(size.edges, size.sources, size.destinations, fan_in, fan_out, fan_in * fan_out)
     passes = 0 if view.is_constant(h) else 2 if backward and h.requires_grad else 1
-    after = size.edges * fan_in * EDGE_COST * passes + size.destinations * dense
-    return before < after
+    return work.product_first(backward=backward, passes=passes)

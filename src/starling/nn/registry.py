@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from torch import nn
 
 from starling.core.errors import InputError, nearest
+from starling.core.manifest import Record
 from starling.core.user_class import ClassPlace
 from starling.nn.initial import initialise
 from starling.nn.layers.dense import Dense
@@ -61,6 +62,14 @@ class RgcnSettings(StackSettings):
     blocks: Count = 0
 
 
+class SgcSettings(Record):
+    """All there is to say about SGC, which has no inner layers."""
+
+    layers: Positive = 2
+    """Hops."""
+    edge_weights: bool = False
+
+
 class PygSettings(StackSettings):
     """What a PyG convolution is made with."""
 
@@ -84,7 +93,7 @@ class Entry:
     """A line of the table."""
 
     summary: str
-    settings: type[StackSettings]
+    settings: type[Record]
     make: Callable[[ModelSpec, Any], nn.Module]
 
 
@@ -149,7 +158,7 @@ MODELS: dict[str, Entry] = {
     ),
     "sgc": Entry(
         "simplified convolution: hops, then one linear layer (Wu et al. 2019)",
-        GcnSettings,
+        SgcSettings,
         lambda spec, s: SGC(spec.features, spec.classes, s.layers, edge_weights=s.edge_weights),
     ),
     "mlp": Entry(
@@ -175,9 +184,9 @@ def build_model(spec: ModelSpec, seed: int = 0) -> nn.Module:
     return model
 
 
-def model_settings(spec: ModelSpec) -> StackSettings:
+def model_settings(spec: ModelSpec) -> Record:
     """The checked settings of a model, defaults filled in; an unknown key is an error that suggests the right one."""
-    kind = PygSettings if spec.name.startswith("pyg:") else _entry(spec.name).settings
+    kind: type[Record] = PygSettings if spec.name.startswith("pyg:") else _entry(spec.name).settings
     unknown = [key for key in spec.settings if key not in kind.model_fields]
     if unknown:
         raise InputError(f"The model '{spec.name}' has no setting '{unknown[0]}'. {nearest(unknown[0], kind.model_fields)}")

@@ -1,12 +1,14 @@
-"""RGCN's gather: neighbours are summed relation by relation, and each relation's sums multiplied by its matrix.
+"""RGCN's gather: neighbours are summed relation by relation, with a product by the relation's matrix after or before the sum.
 
-The loop is over relations, not edges. Only rows that have edges of a relation take part in its product, so that work and memory
-are those of (row, relation) pairs.
+The loop is over relations, not edges. After the sum only rows that have edges of a relation take part in its product, before it
+only rows that are sources of one, so that work and memory are those of (row, relation) pairs. Which of the two is decided for each
+relation by its cost; nothing is sent between workers in here, so they need not decide alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from starling.core.errors import InputError
 from starling.kernels.adjacency import Adjacency, adjacency
+from starling.nn.cost import LinearWork
 from starling.nn.graph import LocalGraph
 from starling.nn.ops.arrays import split_columns
 from starling.nn.ops.sums import sum_neighbours
@@ -27,6 +30,21 @@ class Relation:
     edges: Adjacency
     numbers: Tensor
     scale: Tensor
+
+    @cached_property
+    def _distinct(self) -> tuple[Tensor, Adjacency]:
+        present, place = np.unique(self.edges.neighbours, return_inverse=True)
+        return torch.from_numpy(present), adjacency(self.edges.offsets, place.astype(np.int32), len(present))
+
+    @property
+    def sources(self) -> Tensor:
+        """The rows with an edge of this relation going out, each once."""
+        return self._distinct[0]
+
+    @property
+    def compact(self) -> Adjacency:
+        """`edges` with neighbours numbered among `sources`."""
+        return self._distinct[1]
 
 
 def split_by_relation(graph: LocalGraph, relations: int) -> list[Relation]:
@@ -61,15 +79,33 @@ def sum_relations(
     blocks = weight.shape[1] if weight.dim() == 4 else 1
     # Tied to `x` even where there is no edge: a backward pass that others wait in must come by here too.
     out = x.new_zeros(rows, weight.shape[-1] * blocks) + x[:0].sum()
-    for relation, part in enumerate(parts):
+    for part, matrix in zip(parts, weight, strict=True):
         if len(part.rows) == 0:
             continue
-        scaled = None if edge_weight is None else edge_weight[part.numbers]
-        sums = sum_neighbours(part.edges, x, edge_weight=scaled, row_scale=part.scale if mean else None)
-        if weight.dim() == 4:
-            cells = split_columns(sums, blocks).transpose(0, 1)
-            product = (cells @ weight[relation]).transpose(0, 1).flatten(1)
+        factors = {
+            "edge_weight": None if edge_weight is None else edge_weight[part.numbers],
+            "row_scale": part.scale if mean else None,
+        }
+        if _product_first(part, matrix, x):
+            sums = sum_neighbours(part.compact, _product(x.index_select(0, part.sources), matrix), **factors)
         else:
-            product = sums @ weight[relation]
-        out = out.index_add(0, part.rows, product)
+            sums = _product(sum_neighbours(part.edges, x, **factors), matrix)
+        out = out.index_add(0, part.rows, sums)
     return out
+
+
+def _product(x: Tensor, matrix: Tensor) -> Tensor:
+    """x @ matrix [F, F'], or its diagonal blocks [B, F/B, F'/B] each with its columns of x."""
+    if matrix.dim() == 2:
+        return x @ matrix
+    cells = split_columns(x, len(matrix)).transpose(0, 1)
+    return (cells @ matrix).transpose(0, 1).flatten(1)
+
+
+def _product_first(part: Relation, matrix: Tensor, x: Tensor) -> bool:
+    fan_out, backward = matrix.numel() // matrix.shape[-2], torch.is_grad_enabled()
+    if fan_out >= x.shape[1]:  # sums of narrower rows, and as a rule of fewer; also spares looking for distinct sources
+        return False
+    edges, sources = len(part.edges.neighbours), len(part.sources)
+    work = LinearWork(edges, sources, len(part.rows), x.shape[1], fan_out, matrix.numel())
+    return work.product_first(backward=backward, passes=2 if backward and x.requires_grad else 1)

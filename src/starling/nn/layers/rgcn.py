@@ -42,7 +42,7 @@ class RGCN(Layer):
         draws.zero(self.bias)
 
     def transform(self, view: View, h: Tensor) -> Node:
-        """Rows travel as they are; matrices come after the sum."""
+        """Rows travel as they are; whether a relation's matrix comes before its sum or after is decided by cost."""
         return Node(h.to(self.root.dtype), view.destinations(h))
 
     def gather(self, view: View, node: Node) -> ByRelation:
