@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from starling.core.errors import InputError
+
+_THREADS = "STARLING_THREADS"
 
 
 def thread_count() -> int:
     """Threads a kernel may use: STARLING_THREADS, else the cores this process may run on."""
-    text = os.environ.get("STARLING_THREADS")
+    text = os.environ.get(_THREADS)
     if text is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+        return core_count()
     if not text.isdecimal() or int(text) < 1:
         raise InputError(f"Expected STARLING_THREADS to be a whole number of at least 1, got '{text}'.")
     return int(text)
+
+
+def core_count() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 def prefer_huge_pages() -> None:
@@ -23,3 +31,56 @@ def prefer_huge_pages() -> None:
     Neighbour rows are read at random, and with small pages a quarter of that time goes into looking up addresses.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A worker's place among all of them and among those of its machine, as torchrun and its kin tell every process they start."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+
+def place_in_run() -> Place:
+    """The place of this process in a run of several."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    given = {name: os.environ.get(name, "") for name in names}
+    for name, text in given.items():
+        if not text.isdecimal():
+            raise InputError(
+                f"Expected {name} in the environment of a worker, got '{text}'. Start workers with torchrun, or with "
+                "starling train --workers."
+            )
+    return Place(*map(int, given.values()))
+
+
+def set_worker_threads(threads: int | None, workers: int) -> int:
+    """Give this process its share of the machine's cores: what was asked for, STARLING_THREADS, or an equal share.
+
+    Must come before NumPy and torch are imported, since their libraries read it then. torchrun sets OMP_NUM_THREADS to 1 where the
+    user did not, so that variable cannot be told from a wish and is set here like the others.
+    """
+    if threads is not None and threads < 1:
+        raise InputError(f"Expected at least 1 thread for each worker, got {threads}.")
+    count = threads or (thread_count() if _THREADS in os.environ else max(1, core_count() // workers))
+    for name in (_THREADS, "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = str(count)
+    return count
+
+
+def silence_torch_warnings() -> None:
+    """Keep torch's C++ side from writing about peers that are gone, unless the user wants it; must come before torch is imported.
+
+    What happened is told in one sentence, by whoever knows the cause.
+    """
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
+def talk_over_loopback() -> None:
+    """Let Gloo use the loopback interface, unless the user names another; right where all workers are on one machine.
+
+    By itself Gloo takes the address that the host's name stands for, which may be none or one that the network can reach.
+    """
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

@@ -1,0 +1,101 @@
+"""A worker's way into its team and out of it again: meet the others, link up, show signs of life, leave together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from starling.comm.phase import Phase
+from starling.core.environment import Place
+from starling.core.errors import StarlingError
+from starling.launch.reports import Report, RunEnded
+
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]
+
+    from starling.comm.switch import Transport
+    from starling.comm.team import Team
+
+_MEETING = 300.0
+"""Seconds within which all workers must have come; imports differ by seconds, machines by more."""
+_LOOK_EVERY = 0.05
+_LEAVING, _FIRST_CAUSE = "starling/leaving", "starling/first-cause"
+
+
+@dataclass(frozen=True)
+class Links:
+    """How workers are to be linked."""
+
+    transport: Transport = "auto"
+    device: str = "cpu"
+    wait_limit: float = 1800.0
+    """Seconds to wait for a message of a worker that lives; far longer than any step takes."""
+
+
+class Membership:
+    """What a worker holds while it is in a team."""
+
+    def __init__(self, place: Place, links: Links, phase: Phase) -> None:
+        """Find the store at which all workers of the run meet, from what torchrun put into the environment, and link up."""
+        from torch.distributed.rendezvous import rendezvous
+
+        self._place, self._links = place, links
+        self._store: Store = next(rendezvous("env://", timeout=timedelta(seconds=_MEETING)))[0]
+        self.team = self._join(phase)
+
+    def _join(self, phase: Phase) -> Team:
+        import torch
+
+        from starling.comm.switch import form_team
+
+        place, links = self._place, self._links
+        if place.size > 1 and torch.device(links.device).type == "cuda":
+            self._join_cards()
+        team = form_team(
+            place.rank, place.size, self._store, transport=links.transport, device=links.device, wait_limit=links.wait_limit
+        )
+        team.phase = phase
+        return team
+
+    def _join_cards(self) -> None:
+        """NCCL between graphics cards, Gloo for what lies in ordinary memory."""
+        import torch
+        import torch.distributed as dist
+
+        torch.cuda.set_device(self._place.local_rank)
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl",
+            store=dist.PrefixStore("starling/group", self._store),  # type: ignore[attr-defined]
+            rank=self._place.rank,
+            world_size=self._place.size,
+            timeout=timedelta(seconds=self._links.wait_limit),
+        )
+
+    def leave(self) -> None:
+        """Wait until everybody has come so far, and close what was opened: nobody loses a peer that was only quicker."""
+        import torch.distributed as dist
+
+        arrived = self._store.add(_LEAVING, 1)
+        end = time.monotonic() + self._links.wait_limit
+        while arrived < self._place.size:
+            if time.monotonic() > end:
+                raise StarlingError(f"Only {arrived} of {self._place.size} workers finished in {self._links.wait_limit:g} s.")
+            if self._store.check([_FIRST_CAUSE]):
+                raise RunEnded("another worker failed while this one waited for it")
+            time.sleep(_LOOK_EVERY)
+            arrived = self._store.add(_LEAVING, 0)
+        if self.team.mailbox is not None:
+            self.team.mailbox.close()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def is_first_to_tell(self, report: Report) -> bool:
+        """Whether this worker is the first to tell why the run ends; true as well when the others cannot be asked any more."""
+        mine = f"{self._place.rank}: {report.cause}"
+        try:
+            first: bytes = self._store.compare_set(_FIRST_CAUSE, "", mine)
+        except Exception:  # the store has gone with its machine, and torch raises whatever that leads to
+            return True
+        return first.decode() == mine

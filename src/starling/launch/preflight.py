@@ -1,0 +1,49 @@
+"""What can be known to go wrong before any process is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from starling.core.errors import InputError
+from starling.core.manifest import GraphManifest
+from starling.store.parts_manifest import PartsManifest
+from starling.store.shard_layout import shard_name
+
+_EDGES = "edges.npy"
+
+
+def check_parts(
+    path: Path,
+    manifest: PartsManifest,
+    *,
+    workers: int,
+    graph: GraphManifest | None = None,
+    parts: Iterable[int] | None = None,
+) -> None:
+    """Refuse a parts directory that `workers` workers cannot share, or that was made of another graph than `graph`.
+
+    `parts` are those whose shards this machine must have, by default all; a machine of several need only have its own. Costs one
+    look at each of their files.
+    """
+    if workers > manifest.parts:
+        one = manifest.parts == 1
+        raise InputError(
+            f"Expected at most as many workers as parts, got {workers} workers for {manifest.parts} part{'' if one else 's'} in "
+            f"{path}. Pass --workers {manifest.parts}, or partition into more: starling partition GRAPH -p {workers}."
+        )
+    if graph is not None and graph.files[_EDGES].sha256 != manifest.input:
+        raise InputError(
+            f"{path} holds parts of another graph ({manifest.nodes:,} nodes and {manifest.edges:,} edges; the graph given has "
+            f"{graph.nodes:,} and {graph.edges:,}). Partition the graph again."
+        )
+    for part in range(manifest.parts) if parts is None else parts:
+        _check_shard(path, manifest, part)
+
+
+def _check_shard(path: Path, manifest: PartsManifest, part: int) -> None:
+    folder = shard_name(part)
+    if not (path / folder).is_dir():
+        raise InputError(f"The shard {path / folder} is missing. Copy it here, or partition again.")
+    files = {name: entry for name, entry in manifest.files.items() if name.startswith(f"{folder}/")}
+    manifest.model_copy(update={"files": files}).check_sizes(path)

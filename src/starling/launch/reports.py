@@ -1,0 +1,89 @@
+"""How a worker failed, and how to say it in a sentence."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from starling.comm.failures import PeerLost
+from starling.comm.phase import Phase
+from starling.core.errors import InputError, StarlingError
+
+Kind = Literal["input", "raised", "lost", "silent", "stopped", "interrupted"]
+
+
+class WorkerError(StarlingError):
+    """A worker ended a run; says which, what it was doing and why."""
+
+    def __init__(self, rank: int, size: int, phase: str, what: str) -> None:
+        self.rank, self.size, self.phase = rank, size, phase
+        super().__init__(f"Worker {rank} of {size} ({phase}) {what.rstrip('.')}.")
+
+
+class RunEnded(StarlingError):
+    """The run is over, for a reason that somebody else tells."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a worker failed, told by itself or by a witness.
+
+    `input`: the user's mistake. `raised`: an error of its own. `lost`: an error that another's end explains. `silent`: a peer got
+    no sign of life. `stopped`: it was halted by a signal. `interrupted`: Ctrl-C. `moment` is on this machine's monotonic clock.
+    """
+
+    rank: int
+    kind: Kind
+    phase: str
+    cause: str
+    moment: float
+    trace: str = ""
+    peer: int | None = None
+    """Whom it lost."""
+
+    @classmethod
+    def of(cls, error: BaseException, rank: int, phase: Phase) -> Report:
+        """A worker's own report on what it raised."""
+        return cls(
+            rank,
+            _kind(error),
+            str(phase),
+            _cause(error),
+            time.monotonic(),
+            "".join(traceback.format_exception(error)),
+            error.peer if isinstance(error, PeerLost) else None,
+        )
+
+    def error(self, size: int) -> StarlingError:
+        """The report as an error. A user's mistake is the same on every worker, so nobody need know which found it."""
+        if self.kind == "input":
+            return InputError(self.cause)
+        what = {
+            "raised": f"failed: {self.cause}",
+            "lost": f"failed: {self.cause}",
+            "silent": self.cause,
+            "stopped": self.cause,
+            "interrupted": "was interrupted (SIGINT)",
+        }
+        return WorkerError(self.rank, size, self.phase, what[self.kind])
+
+
+def _kind(error: BaseException) -> Kind:
+    if isinstance(error, InputError):
+        return "input"
+    if isinstance(error, PeerLost | RunEnded):
+        return "lost"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else "raised"
+
+
+def _cause(error: BaseException) -> str:
+    """The error in a sentence; for one that was not meant for users, also where it came from."""
+    if isinstance(error, StarlingError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}{f': {text}' if text else ''}{place}"

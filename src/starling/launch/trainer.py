@@ -1,0 +1,116 @@
+"""Training from Python and from the command line: in this process, or by workers that are started for it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from starling.core.errors import InputError
+from starling.core.manifest import read_json
+from starling.core.progress import SILENT, Progress
+from starling.launch.local import run_workers
+from starling.launch.train_worker import ENTRY, followed
+from starling.store.graph import open_graph
+from starling.store.parts import open_parts
+from starling.train.config import CONFIG, DataSettings, RunConfig
+from starling.train.prediction import trained_model
+from starling.train.results import TrainResult, Watcher
+from starling.train.run_directory import RunDirectory, check_free
+from starling.train.trainer import fit
+
+PARTS = "parts"
+"""Of a run directory: the parts of a graph that was not partitioned before."""
+
+
+class Trainer:
+    """Trains one run.
+
+    `config` is a `RunConfig`, or its tables as a config file has them: ``{"data": {"path": "graph"}, "model": {"name": "gcn"}}``.
+    `run` is the directory to write, ``runs/<graph>-<number>`` by default. With ``{"team": {"workers": 4}}`` four processes train.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig | Mapping[str, Mapping[str, Any]],
+        *,
+        run: Path | str | None = None,
+        watch: Watcher | None = None,
+        progress: Progress = SILENT,
+    ) -> None:
+        self.config = config if isinstance(config, RunConfig) else RunConfig.from_tables(config)
+        self._run, self._watch, self._progress = None if run is None else Path(run), watch, progress
+
+    def fit(self) -> TrainResult:
+        """Train to the end and write the run directory; the result's model has the best epoch's weights."""
+        check_free(self._run)
+        config = self.config.model_copy(update={"data": _resolved(self.config.data)})
+        if config.team.workers == 1 and config.team.boundary == 1:
+            return fit(config, self._run, watch=self._watch)
+        kind = read_json(config.data.path).get("format")
+        if kind == "starling-parts":
+            check_parts(config)
+        directory = RunDirectory.create(self._run, config.data.path.name)
+        try:
+            if kind != "starling-parts":
+                config = _partitioned(config, directory.path / PARTS, self._progress)
+            if config.team.workers == 1:
+                return fit(config, directory, watch=self._watch)
+            return self._fit_together(config, directory)
+        except BaseException:
+            if not (directory.path / CONFIG).exists():  # nothing was learnt: leave nothing
+                shutil.rmtree(directory.path)
+            raise
+
+    def _fit_together(self, config: RunConfig, directory: RunDirectory) -> TrainResult:
+        team = config.team
+        with tempfile.TemporaryDirectory(prefix="starling-") as folder:
+            live = Path(folder) / "live.jsonl"
+            spec = {
+                "config": config.to_toml(),
+                "run": str(directory.path.resolve()),
+                "live": str(live) if self._watch else None,
+            }
+            with followed(live, self._watch):
+                told = run_workers(
+                    ENTRY,
+                    spec,
+                    workers=team.workers,
+                    threads=team.threads,
+                    deadline=team.deadline,
+                    transport=team.transport,
+                    device=config.run.device,
+                    remains=f"What was learnt before is in {directory.path}.",
+                )
+        summary = told["summary"] | {"run": directory.path}
+        return TrainResult.from_json(summary, tuple(told["losses"]), trained_model(directory))
+
+
+def _resolved(data: DataSettings) -> DataSettings:
+    return data.model_copy(update={"path": data.path.resolve()})
+
+
+def check_parts(config: RunConfig) -> None:
+    """Refuse parts that so many workers cannot share, before any process starts."""
+    parts = open_parts(config.data.path)
+    if config.team.workers > len(parts):
+        raise InputError(
+            f"Expected at most {len(parts)} workers, one a part of {config.data.path}, got {config.team.workers}. "
+            f"Partition with -p {config.team.workers}, or pass fewer --workers."
+        )
+
+
+def _partitioned(config: RunConfig, parts: Path, progress: Progress) -> RunConfig:
+    """The same run on parts of its graph, one a worker."""
+    from starling.plan.partitioning import PartitionRequest, partition_graph
+
+    graph = open_graph(config.data.path)
+    if config.team.workers == 1:
+        raise InputError(
+            f"--boundary says how parts hear of one another, got a whole graph, {config.data.path}. Pass a parts directory, or "
+            "--workers 2 or more."
+        )
+    partition_graph(graph, parts, PartitionRequest(parts=config.team.workers, seed=config.run.seed), progress=progress)
+    return config.model_copy(update={"data": config.data.model_copy(update={"path": parts.resolve()})})

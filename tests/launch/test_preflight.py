@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from starling.core.errors import InputError
+from starling.launch.preflight import check_parts
+from starling.store.graph import open_graph
+from starling.store.parts import Parts
+from tests.support.graphs import write_graph
+from tests.support.parts import Case, build
+
+PAIRS = np.array([[0, 1], [1, 2], [2, 3], [3, 0]], np.int32)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Parts:
+    return build(Case(4, PAIRS, 2, np.array([0, 0, 1, 1], np.int32)), tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture
+def parts(built: Parts, tmp_path: Path) -> Parts:
+    """A copy to damage."""
+    shutil.copytree(built.path, tmp_path / "parts")
+    return Parts(tmp_path / "parts", built.manifest)
+
+
+def test_what_fits_is_accepted(built: Parts) -> None:
+    graph = open_graph(built.path.parent / "graph").manifest
+    for workers in (1, 2):
+        check_parts(built.path, built.manifest, workers=workers, graph=graph)
+
+
+def test_more_workers_than_parts(built: Parts) -> None:
+    with pytest.raises(
+        InputError, match=r"got 3 workers for 2 parts in .*Pass --workers 2, or .*starling partition GRAPH -p 3"
+    ):
+        check_parts(built.path, built.manifest, workers=3)
+
+
+def test_one_part(built: Parts) -> None:
+    with pytest.raises(InputError, match="2 workers for 1 part in"):
+        check_parts(built.path, built.manifest.model_copy(update={"parts": 1}), workers=2)
+
+
+def test_parts_of_another_graph(built: Parts, tmp_path: Path) -> None:
+    other = write_graph(tmp_path / "other", PAIRS[:, ::-1], 4).manifest
+    with pytest.raises(InputError, match="parts of another graph"):
+        check_parts(built.path, built.manifest, workers=2, graph=other)
+
+
+def test_a_missing_shard(parts: Parts) -> None:
+    shutil.rmtree(parts.path / "part-00001")
+    with pytest.raises(InputError, match=r"part-00001 is missing"):
+        check_parts(parts.path, parts.manifest, workers=2)
+    check_parts(parts.path, parts.manifest, workers=2, parts=[0])  # a machine that has only its own
+
+
+def test_a_damaged_shard(parts: Parts) -> None:
+    with (parts.path / "part-00001" / "in.neighbours.npy").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InputError, match=r"in.neighbours.npy has .* bytes, its manifest says"):
+        check_parts(parts.path, parts.manifest, workers=1)
+    check_parts(parts.path, parts.manifest, workers=1, parts=[0])

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from starling.comm.failures import PeerLost
+from starling.comm.phase import Phase
+from starling.core.errors import InputError, StarlingError
+from starling.launch.reports import Report, RunEnded, WorkerError
+
+
+def report_of(error: BaseException, phase: str = "epoch 3, step 2") -> Report:
+    here = Phase()
+    here.enter(phase)
+    try:
+        raise error
+    except BaseException as caught:
+        return Report.of(caught, 1, here)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (InputError("no"), "input"),
+        (StarlingError("no"), "raised"),
+        (ValueError("no"), "raised"),
+        (SystemExit(0), "raised"),
+        (MemoryError(), "raised"),
+        (KeyboardInterrupt(), "interrupted"),
+        (PeerLost(3, 1), "lost"),
+        (RunEnded("over"), "lost"),
+    ],
+)
+def test_kinds(error: BaseException, kind: str) -> None:
+    assert report_of(error).kind == kind
+
+
+def test_an_error_of_ours_keeps_its_sentence() -> None:
+    error = report_of(StarlingError("No space left. Free some.")).error(4)
+    assert str(error) == "Worker 1 of 4 (epoch 3, step 2) failed: No space left. Free some."
+    assert isinstance(error, WorkerError)
+    assert (error.rank, error.size, error.phase, error.exit_status) == (1, 4, "epoch 3, step 2", 1)
+
+
+def test_any_other_error_says_where_it_came_from() -> None:
+    report = report_of(ValueError("two\nlines"))
+    assert str(report.error(2)).startswith(
+        "Worker 1 of 2 (epoch 3, step 2) failed: ValueError: two lines (test_reports.py, line "
+    )
+    assert report.trace.startswith("Traceback")
+    assert "ValueError: two\nlines" in report.trace
+
+
+def test_an_error_without_words() -> None:
+    assert report_of(MemoryError()).cause.startswith("MemoryError (test_reports.py, line ")
+
+
+def test_a_mistake_of_the_user_is_nobodys_in_particular() -> None:
+    error = report_of(InputError("Expected 3 birds, got 2.")).error(4)
+    assert isinstance(error, InputError)
+    assert (str(error), error.exit_status) == ("Expected 3 birds, got 2.", 2)
+
+
+def test_who_was_lost_and_when() -> None:
+    before = time.monotonic()
+    report = report_of(PeerLost(3, 1))
+    assert report.peer == 3
+    assert before <= report.moment <= time.monotonic()
+    assert report_of(ValueError()).peer is None

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from starling.core.errors import InputError
+from starling.launch.worker import find_entry, read_spec
+from tests.support.source import ROOT
+
+WORKER = [sys.executable, "-m", "starling.launch.worker"]
+LIGHT = """
+import sys
+import starling.launch.worker
+print(*(name for name in ("numpy", "numba", "torch") if name in sys.modules))
+"""
+
+
+def test_an_entry_is_found() -> None:
+    assert find_entry("json:dumps") is json.dumps
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("json", "Expected the work of a worker as package.module:function, got 'json'"),
+        (":dumps", "package.module:function"),
+        ("json:", "package.module:function"),
+        ("json:no_such", "The module json has no function 'no_such'"),
+        ("json:__name__", "no function '__name__'"),
+        ("no_such_package.module:run", "There is no module 'no_such_package'"),
+        ("json.no_such:run", "There is no module 'json.no_such'"),
+    ],
+)
+def test_an_entry_that_is_not_there(entry: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find_entry(entry)
+
+
+def test_a_module_that_lacks_another_is_not_the_users_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_entry.py").write_text("import no_such_package\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+        find_entry("broken_entry:run")
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "\ud800"])
+def test_a_spec_that_is_none(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    path.write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(InputError, match=r"spec\.json"):
+        read_spec(path)
+    with pytest.raises(InputError, match=r"missing\.json"):
+        read_spec(tmp_path / "missing.json")
+
+
+def test_a_worker_that_nobody_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    done = subprocess.run([*WORKER, "a:b", "spec.json"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("starling: Expected RANK in the environment of a worker, got ''. Start workers with torchrun")
+    assert done.stderr.count("\n") == 1
+
+
+def test_threads_are_decided_before_anything_heavy_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
+
+
+def test_torchrun_on_two_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two agents of one worker each, as on two machines; the second has the spec in another place."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("STARLING_THREADS", raising=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    agents = []
+    for machine in (0, 1):
+        here = tmp_path / f"machine-{machine}"
+        here.mkdir()
+        (here / "spec.json").write_text('{"birds": 3}')
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={machine}"]
+        place = ["--master-addr=127.0.0.1", f"--master-port={port}"]
+        worker = ["-m", "starling.launch.worker", "tests.launch.entries:add_ranks", "spec.json", "--threads=1"]
+        agents.append(
+            subprocess.Popen([*torchrun, *place, *worker], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+    outputs = [agent.communicate(timeout=200) for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], outputs
+    result = json.loads(outputs[0][0])
+    assert (result["rank"], result["size"], result["total"], result["spec"]) == (0, 2, 3.0, {"birds": 3})
+    assert result["threads"] == ["1", "1", 1]
+    assert outputs[1][0] == ""
