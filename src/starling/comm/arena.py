@@ -29,6 +29,8 @@ _LINE = 64
 _FREE, _NEEDED = 0, 1
 _LOOK_BACK = 64
 """After so many blocks, memory that none of them reached is given back if it is more than half."""
+_FEW = 64
+"""Up to so many blocks on their way, each new one looks for a gap."""
 _ADDRESSES = 1 << 45
 """Address space that all arenas of a worker may reserve together (a process has 2⁴⁷)."""
 
@@ -61,7 +63,7 @@ class Arena:
         self._blocks: list[Block] = []
         self.held = 0
         """Bytes from the beginning that have memory behind them."""
-        self._reached, self._taken = 0, 0
+        self._reached, self._taken, self._since_look = 0, 0, 0
         self._lock = threading.Lock()
 
     def take(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -69,8 +71,7 @@ class Arena:
         count = math.prod(shape)
         length = _LINE + -(-count * dtype.itemsize // _LINE) * _LINE
         with self._lock:
-            self._blocks = [block for block in self._blocks if self._memory[block.start] == _NEEDED]
-            index, start = self._lowest_gap(length)
+            index, start = self._place(length)
             self._back(start + length)
             self._memory[start] = _NEEDED
             self._blocks.insert(index, Block(start, start + length))
@@ -83,8 +84,16 @@ class Arena:
             raise ValueError(f"what is sent to worker {self._peer} must be a whole parcel that was made for it")
         return start
 
-    def _lowest_gap(self, length: int) -> tuple[int, int]:
-        """The place in the list, and in memory, of a new block."""
+    def _place(self, length: int) -> tuple[int, int]:
+        """Where a new block goes, in the list and in memory: into the lowest gap.
+
+        While hundreds of messages are on their way, most go to the end, so that a message's cost does not grow with their number.
+        """
+        self._since_look += 1
+        if self._since_look < len(self._blocks) // _FEW:
+            return len(self._blocks), self._blocks[-1].stop
+        self._since_look = 0
+        self._blocks = [block for block in self._blocks if self._memory[block.start] == _NEEDED]
         start = 0
         for index, block in enumerate(self._blocks):
             if block.start - start >= length:

@@ -1,5 +1,7 @@
 """A team whose workers are threads of one process: the transport of tests and of small experiments.
 
+Workers must not talk inside a `functools.cached_property`: in Python 3.11 it holds one lock for all objects of a class.
+
 results = run_threads(4, lambda team: work(team))
 """
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from starling.comm.arena import Arena, Window
 
 _NOTE = struct.Struct("<IQQ")
+_FAREWELL = 5.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Link:
         door.setblocking(False)
         self._outbox: deque[bytes] = deque()
         self._lock = threading.Lock()
+        self._postman: threading.Thread | None = None
 
     def post(self, note: Note) -> None:
         """Send a note without waiting: if the socket is full, a thread does the waiting. OSError if the peer is gone."""
@@ -43,7 +45,8 @@ class Link:
                     self.door.send(packed)
                     return
                 except BlockingIOError:
-                    threading.Thread(target=self._empty_outbox, name=f"outbox-{self.peer}", daemon=True).start()
+                    self._postman = threading.Thread(target=self._empty_outbox, name=f"outbox-{self.peer}", daemon=True)
+                    self._postman.start()
             self._outbox.append(packed)
 
     def _empty_outbox(self) -> None:
@@ -80,7 +83,9 @@ class Link:
             yield Note(*_NOTE.unpack(packed))
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up, when the last notes are out, or their reader has had a few seconds to make room for them."""
+        if self._postman is not None:
+            self._postman.join(_FAREWELL)
         self.door.close()
         self.arena.close()
 

@@ -44,8 +44,9 @@ def form_team(
     near = SharedMemoryMailbox(rank, size, found.links, ledger, wait_limit=wait_limit)
     if found.are_all:
         return Team(rank, size, near, ledger)
-    far = GlooMailbox(rank, size, _process_group(rank, size, store, wait_limit), ledger, device=device, wait_limit=wait_limit)
-    return Team(rank, size, SwitchMailbox(near, far, found.links.keys()), ledger)
+    group = _process_group(rank, size, store, wait_limit)  # by everybody, though this one may not need it
+    far = GlooMailbox(rank, size, group, ledger, device=device, wait_limit=wait_limit)
+    return Team(rank, size, SwitchMailbox(near, far, found.links.keys()) if found.links else far, ledger)
 
 
 def _process_group(rank: int, size: int, store: Store, wait_limit: float) -> dist.ProcessGroup:
