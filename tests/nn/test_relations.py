@@ -8,6 +8,7 @@ import torch
 
 from starling.nn import relations
 from starling.nn.cost import LinearWork
+from starling.nn.graph import graph_of_edges
 from starling.nn.relations import split_by_relation, sum_relations
 from tests.nn.graphs import make, rows
 
@@ -51,3 +52,13 @@ def test_distinct_sources_by_hand() -> None:
     neighbours = graph.neighbours[graph.edge_type == 1].numpy()
     assert part.sources.tolist() == sorted(set(neighbours.tolist()))
     assert np.array_equal(part.sources.numpy()[part.compact.neighbours], part.edges.neighbours)
+
+
+def test_scaled_edges_count_as_what_they_stand_for() -> None:
+    """One row hears 1 and 3 by relation 0; the second edge stands for three: a mean of (1 + 3 · 3) / 4 = 2.5."""
+    pairs, kinds = torch.tensor([[0, 0], [1, 0]]), torch.zeros(2, dtype=torch.int64)
+    graph = graph_of_edges(pairs, 2, 1, edge_type=kinds, edge_scale=torch.tensor([1.0, 3.0]))
+    mean = sum_relations(
+        split_by_relation(graph, 1), torch.ones(1, 1, 1), torch.tensor([[1.0], [3.0]]), 1, graph.edge_scale, True
+    )
+    assert mean.tolist() == [[2.5]]

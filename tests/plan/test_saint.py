@@ -125,6 +125,45 @@ def test_normalisation_is_unbiased(draws: str) -> None:
     np.testing.assert_allclose((total / np.maximum(times, 1))[often], whole[often], rtol=0.15)
 
 
+CIRCLE = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2), (3, 0), (0, 3)]
+"""The circle 0 – 1 – 2 – 3: nodes, edges and steps of a walk are all equally likely."""
+OUTCOMES: dict[str, list[tuple[int, ...]]] = {
+    "node": list(itertools.product(range(4), repeat=2)),
+    "edge": [one + two for one, two in itertools.product(CIRCLE, repeat=2)],
+    "walk": [(v, (v + a) % 4, (v + a + b) % 4) for v in range(4) for a, b in itertools.product((1, -1), repeat=2)],
+}
+
+
+@pytest.mark.parametrize("draws", WAYS)
+@pytest.mark.parametrize("train", [[0, 1, 2, 3], [0, 1], [2]], ids=len)
+def test_with_true_chances_loss_and_sums_are_unbiased(draws: str, train: list[int]) -> None:
+    """Every sub-graph that can be drawn, once: counts are then the chances, and means over all steps are expectations."""
+    outcomes = [outcome for outcome in OUTCOMES[draws] if set(outcome) & set(train)]
+    source = Drawn(4, np.array(CIRCLE, np.int32), np.ones(8)).source
+    strategy = saint(source, np.array(train), draws=draws, count=2 if draws != "walk" else 1, steps=len(outcomes))
+    strategy._drawn = lambda stream, epoch, step: np.array(outcomes[step], np.int32)  # type: ignore[method-assign]
+    strategy._counts = counts = no_counts(4, 8)
+    for outcome in outcomes:
+        rows = np.unique(outcome)
+        places = np.full(4, -1, np.int32)
+        places[rows] = np.arange(len(rows))
+        counts.add(source.incoming, rows, places)
+    value, total, times, loss = np.array([3.0, 5.0, 7.0, 11.0]), np.zeros(4), np.zeros(4), 0.0
+    for plan in strategy.plans(0):
+        assert plan.loss_weight is not None
+        loss += float(plan.loss_weight @ value[plan.targets]) / len(outcomes)
+        block = plan.blocks[0]
+        assert block.edge_scale is not None
+        to = np.repeat(plan.inputs, np.diff(block.offsets))
+        total += np.bincount(to, value[plan.inputs[block.neighbours]] * block.edge_scale, minlength=4)
+        times[plan.inputs] += 1
+    assert loss == pytest.approx(value[train].mean(), rel=1e-6)
+    around = np.array([value[v - 1] + value[(v + 1) % 4] for v in range(4)])
+    met = counts.entries.reshape(4, 2).min(1) > 0  # beside one lone target an edge may be in no sub-graph at all
+    assert met[train].all()
+    np.testing.assert_allclose((total / times)[met], around[met], rtol=1e-6)
+
+
 def test_chances_of_nodes_are_the_exact_ones() -> None:
     """n independent draws hold v with chance 1 − (1 − p_v)ⁿ."""
     drawn = draw_graph(10, 60, 3)

@@ -1,4 +1,10 @@
-"""How often each node and edge is in a sub-graph, counted over sub-graphs drawn beforehand (GraphSAINT §3.2, Algorithm 1)."""
+"""How often each node and edge is in a sub-graph, counted over sub-graphs drawn beforehand (GraphSAINT §3.2, Algorithm 1).
+
+With the true chances p_v and p_uv in place of counts, the loss of a step is unbiased, and so is each layer's sum given its input:
+α_uv = p_uv / p_v divides every edge of the sub-graph, λ_v = |train| p_v every target's loss. Counts over N sub-graphs estimate both
+(p_v ≈ C_v / N), which makes them ratio estimators: consistent, with a bias of the order 1 / C that `coverage` keeps small. As in
+the paper, layers share a sub-graph and have activations between them, so the gradient as a whole is not unbiased.
+"""
 
 from __future__ import annotations
 
