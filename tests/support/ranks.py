@@ -135,6 +135,7 @@ def _work(rank: int, size: int, port: int, transport: Any, place: str, job: byte
     from starling.comm.switch import form_team
 
     warnings.simplefilter("error")
+    warnings.simplefilter("ignore", ResourceWarning)  # a worker that fails leaves its sockets to the kernel
     torch.set_num_threads(1)
     os.environ["STARLING_THREADS"] = "1"
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"

@@ -1,0 +1,137 @@
+"""Notice within seconds that a worker is stopped, or its machine gone, which no closed connection tells.
+
+Each worker writes a beat to the store where they met, and reads everybody else's. Whoever has been silent for the deadline is given
+up: killed if it is on this host, since a stopped process would stay for ever, and reported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from starling.comm.phase import Phase
+from starling.comm.signs_of_life import Beat, Lost, Process, Watched, this_host
+
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]
+
+DEADLINE = 10.0
+"""Seconds of silence after which a worker is given up: with a beat a second, a run has ended 15 seconds after the first of them."""
+
+_BEATS = 10
+"""Beats in a deadline."""
+
+
+def end_process(lost: Lost) -> None:
+    """Say what was lost and end this process at once: its threads may hang in calls that nothing else interrupts."""
+    logging.getLogger(__name__).critical("%s", lost)
+    logging.shutdown()
+    os._exit(1)
+
+
+class Heartbeat:
+    """Beats and listens in a thread of its own, from `start` to `stop`.
+
+    `on_lost` is called in that thread, once for each worker that is lost, and once if the store is. The store is talked to over a
+    connection of its own, so that a call that waits on the given one holds up no beat.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        size: int,
+        phase: Phase,
+        *,
+        deadline: float = DEADLINE,
+        on_lost: Callable[[Lost], None] = end_process,
+    ) -> None:
+        self._store = store.clone() if hasattr(store, "clone") else store  # torch has it since 2.8
+        self._store.set_timeout(timedelta(seconds=deadline))
+        self._rank, self._phase, self._deadline, self._on_lost = rank, phase, deadline, on_lost
+        now, me = time.monotonic(), Process.look()
+        self._watched = {peer: Watched(peer, now) for peer in range(size) if peer != rank}
+        self._heard: list[int] = []
+        self._host, self._born, self._count = this_host(), me.born if me else 0, 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
+
+    def start(self) -> Self:
+        """Begin to beat."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Part from the others: from here on, this worker's silence is no cause for alarm."""
+        self._over.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _live(self) -> None:
+        interval = self._deadline / _BEATS
+        last = time.monotonic()
+        try:
+            while True:
+                self._beat(done=False)
+                self._listen()
+                if self._over.wait(interval):
+                    break
+                now = time.monotonic()
+                for watched in self._watched.values():
+                    watched.forgive(max(now - last - 2 * interval, 0.0))  # this process was stopped, or starved
+                last = now
+            self._beat(done=True)
+        except RuntimeError as error:  # all that torch raises when a store does not answer
+            if not self._over.is_set():
+                self._on_lost(Lost(None, str(self._phase), 0.0, f"does not answer any more ({_first_line(error)})"))
+
+    def _beat(self, *, done: bool) -> None:
+        self._count += 1
+        beat = Beat(self._count, os.getpid(), self._born, self._host, str(self._phase), done)
+        self._store.set(_key(self._rank), beat.pack())
+
+    def _listen(self) -> None:
+        # Looking at processes comes first: one that has ended since then had written its last beat before it is read here.
+        processes = {peer: Process.look(self._watched[peer].beat.process) for peer in self._heard if self._is_here(peer)}
+        self._heard += [peer for peer in self._watched if peer not in self._heard and self._store.check([_key(peer)])]
+        texts = self._store.multi_get([_key(peer) for peer in self._heard]) if self._heard else []
+        now = time.monotonic()
+        for peer, text in zip(self._heard, texts, strict=True):
+            self._watched[peer].hear(Beat.unpack(text), now)
+        for peer, watched in list(self._watched.items()):
+            lost = watched.judge(processes.get(peer), peer in processes, now, self._deadline)
+            if lost is not None:
+                self._give_up(peer, processes.get(peer), lost)
+
+    def _is_here(self, peer: int) -> bool:
+        return self._watched[peer].beat.host == self._host
+
+    def _give_up(self, peer: int, process: Process | None, lost: Lost) -> None:
+        watched = self._watched.pop(peer)
+        if peer in self._heard:
+            self._heard.remove(peer)
+        if process is not None and process.born == watched.beat.born:
+            with suppress(OSError):  # a stopped process does not hear anything milder
+                os.kill(watched.beat.process, signal.SIGKILL)
+        self._on_lost(lost)
+
+
+def _key(rank: int) -> str:
+    return f"starling/beat/{rank}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
