@@ -4,8 +4,7 @@ W holds a weight an edge (several, one a head), C a factor a source row, L a wei
 factor an output row; an absent one is the identity (L: zero). Sum, mean, GCN's D^-1/2 (A + I) D^-1/2 and attention are all this
 operator; its transpose, the backward pass, is C (W' + L) R: the same kernel on the transposed adjacency, factors exchanged.
 
-Cost: one read of a source row an edge, nothing else of that size. Eight neighbour rows are read a pass, so that the running sum
-is loaded and stored once for eight.
+Cost: one read of a source row an edge, nothing else of that size; the running sums stay in registers (`lanes.py`).
 """
 
 from __future__ import annotations
@@ -18,10 +17,13 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled_multiply_add
 from starling.kernels.adjacency import Adjacency, run
-from starling.kernels.machine import prefetch, widen
+from starling.kernels.lanes import add_scattered
+from starling.kernels.machine import widen
 from starling.kernels.rows import Rows
 
 _U = np.uint64
+_CHUNK = 32
+"""Neighbours whose weights are worked out before their rows are added; each further head reads the rows from the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +105,10 @@ def _sum_rows(
     start: int,
     stop: int,
 ) -> None:
-    # Indices into x are unsigned: Numba then makes no test for negative ones, and the inner loops become vector code.
-    one = edge_weight.dtype.type(1)
+    # Unsigned indices: Numba then makes no test for negative ones.
     weighted, scaled, renumbered = len(edge_weight) > 0, len(source_scale) > 0, len(edges) > 0
     total = np.zeros(out_width, edge_weight.dtype)
-    weight = np.ones(8, edge_weight.dtype)
-    place = np.zeros(8, np.uint64)
-    span, stride, last = _U(width), _U(x_stride), len(neighbours)
-    ahead = min(x_step * (heads - 1) + width, 64)  # the processor's own prefetcher follows a longer row
+    weight = np.ones(_CHUNK, edge_weight.dtype)
     for row in range(start, stop):
         if end[row] - begin[row] > limit:
             continue
@@ -118,44 +116,19 @@ def _sum_rows(
             total[f] = 0
         k = begin[row]
         while k < end[row]:
-            count = min(8, end[row] - k)
-            for j in range(k + 8, min(k + 16, last)):
-                for c in range(0, ahead, 16):
-                    prefetch(x, np.int64(neighbours[j]) * x_stride + c)
-            for j in range(count):
-                place[j] = _U(neighbours[k + j]) * stride
+            count = min(_CHUNK, end[row] - k)
             for h in range(heads):
-                for j in range(count):
-                    w = one
-                    if weighted:
-                        edge = edges[k + j] if renumbered else k + j
-                        w = edge_weight[_U(edge * heads + h)]
+                if weighted:
+                    for j in range(_U(count)):
+                        edge = _U(edges[_U(k) + j]) if renumbered else _U(k) + j
+                        weight[j] = edge_weight[edge * _U(heads) + _U(h)]
                     if scaled:
-                        w *= source_scale[_U(neighbours[k + j])]
-                    weight[j] = w
-                shift, to = _U(h * x_step), _U(h * out_step)
-                if count == 8:
-                    w0, w1, w2, w3 = weight[0], weight[1], weight[2], weight[3]
-                    w4, w5, w6, w7 = weight[4], weight[5], weight[6], weight[7]
-                    p0, p1, p2, p3 = place[0] + shift, place[1] + shift, place[2] + shift, place[3] + shift
-                    p4, p5, p6, p7 = place[4] + shift, place[5] + shift, place[6] + shift, place[7] + shift
-                    for f in range(span):
-                        total[to + f] = (
-                            total[to + f]
-                            + w0 * widen(x[p0 + f])
-                            + w1 * widen(x[p1 + f])
-                            + w2 * widen(x[p2 + f])
-                            + w3 * widen(x[p3 + f])
-                            + w4 * widen(x[p4 + f])
-                            + w5 * widen(x[p5 + f])
-                            + w6 * widen(x[p6 + f])
-                            + w7 * widen(x[p7 + f])
-                        )
-                else:
-                    for j in range(count):
-                        w, p = weight[j], place[j] + shift
-                        for f in range(span):
-                            total[to + f] += w * widen(x[p + f])
+                        for j in range(_U(count)):
+                            weight[j] *= source_scale[_U(neighbours[_U(k) + j])]
+                elif scaled:
+                    for j in range(_U(count)):
+                        weight[j] = source_scale[_U(neighbours[_U(k) + j])]
+                add_scattered(total, h * out_step, x, h * x_step, x_stride, neighbours, k, count, weight, width)
             k += count
         _finish(row, total, source_scale, row_scale, own_weight, heads, x, x_stride, x_step,
                 out, out_stride, out_step, width, accumulate)  # fmt: skip

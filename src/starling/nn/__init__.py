@@ -1,5 +1,7 @@
 """NN-TGAR layers and models. They see a local graph through a view, and never a rank."""
 
+from starling.core.allocator import keep_freed_memory
 from starling.core.environment import prefer_huge_pages
 
 prefer_huge_pages()
+keep_freed_memory()
