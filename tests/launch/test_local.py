@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from starling.launch.reports import WorkerError
 from tests.support.source import ROOT
 
 ENTRIES = "tests.launch.entries"
-DEADLINE = 3.0
+DEADLINE = 5.0
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 # Interrupted twice, the second time for good.
@@ -106,7 +107,10 @@ def test_a_worker_that_is_killed(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_worker_that_is_stopped(capfd: pytest.CaptureFixture[str]) -> None:
-    assert fail("SIGSTOP", rank=0).startswith("Worker 0 of 2 (epoch 3, step 2) was stopped by a signal")
+    """Its peer and the launcher both notice; either may be the first."""
+    assert re.match(
+        r"Worker 0 of 2 \(epoch 3, step 2\) (was|is) stopped .*SIGSTOP.* s\. See runs/x\.$", fail("SIGSTOP", rank=0)
+    )
     assert capfd.readouterr() == ("", "")
 
 

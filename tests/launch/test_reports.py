@@ -6,6 +6,7 @@ import pytest
 
 from starling.comm.failures import PeerLost
 from starling.comm.phase import Phase
+from starling.comm.signs_of_life import Lost
 from starling.core.errors import InputError, StarlingError
 from starling.launch.reports import Report, RunEnded, WorkerError
 
@@ -60,6 +61,23 @@ def test_a_mistake_of_the_user_is_nobodys_in_particular() -> None:
     error = report_of(InputError("Expected 3 birds, got 2.")).error(4)
     assert isinstance(error, InputError)
     assert (str(error), error.exit_status) == ("Expected 3 birds, got 2.", 2)
+
+
+def test_a_silent_worker_is_to_blame_itself() -> None:
+    phase = Phase()
+    phase.enter("waiting")
+    report = Report.on(Lost(3, "epoch 2", 9.04, "gives no sign of life"), 1, phase, 9.0)
+    assert (report.kind, report.rank, report.peer) == ("silent", 3, None)
+    assert str(report.error(4)) == "Worker 3 of 4 (epoch 2) gives no sign of life, for 9.0 s."
+
+
+@pytest.mark.parametrize("lost", [Lost(3, "epoch 2", 0.4, "is gone"), Lost(None, "waiting", 0.0, "does not answer any more")])
+def test_a_worker_that_is_gone_or_a_store_only_explains_why_this_one_ends(lost: Lost) -> None:
+    phase = Phase()
+    phase.enter("waiting")
+    report = Report.on(lost, 1, phase, 9.0)
+    assert (report.kind, report.rank, report.phase, report.peer) == ("lost", 1, "waiting", lost.rank)
+    assert str(lost) in str(report.error(4)) + "."
 
 
 def test_who_was_lost_and_when() -> None:

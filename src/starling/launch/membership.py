@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from starling.comm.heartbeat import Heartbeat
 from starling.comm.phase import Phase
+from starling.comm.signs_of_life import Lost
 from starling.core.environment import Place
 from starling.core.errors import StarlingError
 from starling.launch.reports import Report, RunEnded
@@ -32,18 +35,28 @@ class Links:
     device: str = "cpu"
     wait_limit: float = 1800.0
     """Seconds to wait for a message of a worker that lives; far longer than any step takes."""
+    silence: float = 10.0
+    """Seconds without a sign of life after which a worker is given up."""
 
 
 class Membership:
     """What a worker holds while it is in a team."""
 
-    def __init__(self, place: Place, links: Links, phase: Phase) -> None:
-        """Find the store at which all workers of the run meet, from what torchrun put into the environment, and link up."""
+    def __init__(self, place: Place, links: Links, phase: Phase, on_lost: Callable[[Lost], None]) -> None:
+        """Find the store at which all workers of the run meet, from what torchrun put into the environment, and link up.
+
+        `on_lost` is called, in another thread, when a peer gives no sign of life any more.
+        """
         from torch.distributed.rendezvous import rendezvous
 
         self._place, self._links = place, links
         self._store: Store = next(rendezvous("env://", timeout=timedelta(seconds=_MEETING)))[0]
         self.team = self._join(phase)
+        self._heartbeat = None
+        if place.size > 1:
+            self._heartbeat = Heartbeat(
+                self._store, place.rank, place.size, phase, deadline=links.silence, on_lost=on_lost
+            ).start()
 
     def _join(self, phase: Phase) -> Team:
         import torch
@@ -86,6 +99,8 @@ class Membership:
                 raise RunEnded("another worker failed while this one waited for it")
             time.sleep(_LOOK_EVERY)
             arrived = self._store.add(_LEAVING, 0)
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         if self.team.mailbox is not None:
             self.team.mailbox.close()
         if dist.is_initialized():

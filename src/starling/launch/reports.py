@@ -10,6 +10,7 @@ from typing import Literal
 
 from starling.comm.failures import PeerLost
 from starling.comm.phase import Phase
+from starling.comm.signs_of_life import Lost
 from starling.core.errors import InputError, StarlingError
 
 Kind = Literal["input", "raised", "lost", "silent", "stopped", "interrupted"]
@@ -56,6 +57,16 @@ class Report:
             "".join(traceback.format_exception(error)),
             error.peer if isinstance(error, PeerLost) else None,
         )
+
+    @classmethod
+    def on(cls, lost: Lost, rank: int, phase: Phase, silence: float) -> Report:
+        """A worker's report on another that it gave up, after so many seconds of silence or because its process is gone.
+
+        One that is gone had a reason, which it or the launcher knows better; so that is only why this worker ends.
+        """
+        if lost.rank is None or lost.seconds < silence:
+            return cls(rank, "lost", str(phase), str(lost), time.monotonic(), peer=lost.rank)
+        return cls(lost.rank, "silent", lost.phase, f"{lost.cause}, for {lost.seconds:.1f} s", time.monotonic())
 
     def error(self, size: int) -> StarlingError:
         """The report as an error. A user's mistake is the same on every worker, so nobody need know which found it."""

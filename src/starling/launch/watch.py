@@ -23,6 +23,7 @@ from starling.launch.reports import Report
 STEP = 0.05
 """Seconds from one look to the next, and so how late a death may be noticed."""
 
+_LONGEST_STEP = 0.5
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _FAREWELL = 5.0
 
@@ -62,17 +63,21 @@ class Watch:
             self._end_all()
 
     def _look(self) -> None:
+        last = time.monotonic()
         while not self._over.wait(STEP):
+            now = time.monotonic()
+            # If this process was stopped together with its workers, that long step does not count as theirs.
+            step, last = min(now - last, _LONGEST_STEP), now
             for rank in range(self._workers):
                 if rank not in self.deaths:
-                    self._look_at(rank)
+                    self._look_at(rank, step)
             if self._trouble is None and self._in_trouble():
                 self._trouble = time.monotonic()
             if self._trouble is not None and time.monotonic() - self._trouble > self._grace:
                 for rank in self._processes.keys() - self.deaths.keys():
                     self._kill(rank)
 
-    def _look_at(self, rank: int) -> None:
+    def _look_at(self, rank: int, step: float) -> None:
         process = self._processes.get(rank) or self._meet(rank)
         if process is None:
             return
@@ -85,8 +90,7 @@ class Watch:
         elif state != psutil.STATUS_STOPPED:
             self._stopped[rank] = 0.0
         else:
-            # Counted in looks, not by the clock: if this process was stopped together with its workers, that does not count.
-            self._stopped[rank] += STEP
+            self._stopped[rank] += step
             if self._stopped[rank] > self._patience and rank not in self.killed:
                 self._desk.file_report(self._stopped_report(rank), by="launcher")
                 self._kill(rank)

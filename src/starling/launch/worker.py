@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from starling.comm.phase import Phase
+from starling.comm.signs_of_life import Lost
 from starling.core import environment
 from starling.core.errors import InputError, StarlingError
 from starling.launch.desk import DONE, Desk, write_whole
@@ -32,6 +33,8 @@ from starling.launch.reports import Report
 Entry = Callable[[Any, dict[str, Any]], Mapping[str, Any]]
 
 _INTERRUPTED = 130
+_SILENCE = 0.6
+"""Share of the deadline after which a worker that gives no sign of life is given up."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -64,6 +67,7 @@ class _Worker:
     def __init__(self, place: environment.Place, options: argparse.Namespace) -> None:
         self.place, self.options = place, options
         self.phase = Phase()
+        self.links = Links(options.transport, options.device, silence=_SILENCE * options.deadline)
         self.membership: Membership | None = None
 
     def live(self, threads: int, output: int) -> int:
@@ -85,12 +89,18 @@ class _Worker:
 
         torch.set_num_threads(threads)
         self.phase.enter("meeting the other workers")
-        self.membership = Membership(self.place, Links(self.options.transport, self.options.device), self.phase)
+        self.membership = Membership(self.place, self.links, self.phase, self.give_up)
         result = entry(self.membership.team, spec)
         if self.place.rank == 0:
             self.write(result, output)
         self.phase.enter("waiting for the other workers to finish")
         self.membership.leave()
+
+    def give_up(self, lost: Lost) -> None:
+        """End this process, because another is lost; its main thread may wait for it inside a library."""
+        self.tell(Report.on(lost, self.place.rank, self.phase, self.links.silence))
+        sys.stderr.flush()
+        os._exit(1)
 
     def write(self, result: Mapping[str, Any], output: int) -> None:
         """Hand the result over."""
