@@ -139,6 +139,10 @@ BAD = {
     "setting without a value": (["-p", "2", "--set", "sweeps"], r"name=value"),
     "too big for memory": (["-p", "2", "--method", "metis", "--memory", "100KiB"], r"--method flock"),
     "too little memory for shards": (["-p", "2", "--memory", "1MiB"], r"--memory of at least 192"),
+    "too many parts for memory": (["-p", "30000", "--method", "hash"], r"30,000 parts .* --memory of at least 6\.9 GiB"),
+    "in memory, too little for shards": (["-p", "2", "--method", "metis", "--memory", "100MiB"], r"--memory of at least 192"),
+    "worker memory for given parts": (["-p", "2", "--worker-memory", "2GiB"], r"Leave one out"),
+    "an edge-cut to keep as a vertex-cut": (["-p", "2", "--method", "spring", "--keep-vertex-cut"], r"2ps-l\), which spring"),
     "no types to balance": (["-p", "2", "--method", "hash", "--balance", "types"], r"node types"),
     "unknown load": (["-p", "2", "--method", "hash", "--balance", "trian"], r"Did you mean 'train'"),
     "auto without memory": (["--parts", "auto"], r"--worker-memory"),
@@ -165,3 +169,10 @@ def test_existing_output_is_refused(graph: Path, tmp_path: Path, capsys: pytest.
     (tmp_path / "parts").mkdir()
     assert run(["partition", str(graph), "-p", "2", "--method", "hash", "-o", str(tmp_path / "parts")]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_the_graph_itself_is_not_replaced(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in (graph, graph.parent):
+        assert run(["partition", str(graph), "-p", "2", "--method", "hash", "--force", "-o", str(place)]) == 2
+        assert "is the graph to cut, or holds it" in capsys.readouterr().err
+    assert open_graph(graph).manifest.nodes == 2000

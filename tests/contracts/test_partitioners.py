@@ -146,7 +146,7 @@ def test_a_graph_too_large_for_memory_is_refused_before_it_is_read(name: str) ->
 
     edges = Unreadable(np.empty((0, 2), np.int32), 10_000_000, directed=False)
     edges.edges = 100_000_000
-    with pytest.raises(InputError, match=rf"{name} needs about .* more than --memory 2.0 GiB. Use --method flock"):
+    with pytest.raises(InputError, match=rf"{name} needs about .* --memory leaves it 2.0 GiB. Use --method flock"):
         METHODS[name]().assign(PartitionTask(edges, 8, memory=2 << 30))
 
 

@@ -69,7 +69,7 @@ def test_too_many_nodes_are_refused() -> None:
 
 def test_a_streaming_method_says_what_memory_it_needs() -> None:
     edges = EdgesInMemory(np.empty((0, 2)), 1_000_000, directed=True)
-    with pytest.raises(InputError, match=r"random needs about .* more than --memory 1.0 MiB. Raise --memory"):
+    with pytest.raises(InputError, match=r"random needs about .* --memory leaves it 1.0 MiB. Raise --memory"):
         Random().assign(PartitionTask(edges, 2, memory=1 << 20))
 
 

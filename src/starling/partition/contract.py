@@ -103,7 +103,7 @@ class Partitioner(ABC):
         if needed <= task.memory:
             return
         size = f"{edges.nodes:,} nodes and {edges.edges:,} edges in {task.parts:,} parts"
-        short = f"{self.name} needs about {format_bytes(needed)} for {size}, more than --memory {format_bytes(task.memory)}."
+        short = f"{self.name} needs about {format_bytes(needed)} for {size}; --memory leaves it {format_bytes(task.memory)}."
         if self.streaming:
             raise InputError(f"{short} Raise --memory, or ask for fewer parts.")
         raise InputError(f"{short} Use --method {INSTEAD_OF_MEMORY}, which streams the edges, or raise --memory.")

@@ -24,15 +24,15 @@ from starling.core.memory import format_bytes, peak_rss_bytes
 from starling.core.progress import SILENT, Progress
 from starling.kernels.degrees import count_degrees
 from starling.partition.balance import Load, balance
-from starling.partition.contract import PartitionTask
+from starling.partition.contract import MOST_PARTS, PartitionTask
 from starling.partition.ownership import to_edge_cut
 from starling.partition.quality import Quality, measure, measure_random
-from starling.partition.registry import find_method, make_method
+from starling.partition.registry import METHODS, find_method, make_method
 from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
 from starling.store.foreign.any_layout import read_foreign_assignment
 from starling.store.foreign.dgl_layout import NodeTypes
 from starling.store.graph import Graph
-from starling.store.shards import build_parts, memory_for_shards
+from starling.store.shards import PROGRAM_BYTES, build_parts, memory_for_shards
 
 BALANCES = ("train", "val", "test", "edges", "types")
 
@@ -76,6 +76,9 @@ def partition_graph(
     graph: Graph, output: Path, request: PartitionRequest, *, force: bool = False, progress: Progress = SILENT
 ) -> PartitionReport:
     """Cut `graph` and write the parts directory, whole or not at all."""
+    if graph.path.resolve().is_relative_to(output.resolve()):
+        raise InputError(f"{output} is the graph to cut, or holds it. Choose another place for the parts.")
+    _refuse_unused(request)
     loads = _loads(graph, request)
     _refuse_small_budget(graph, request)
     with staged(output, force=force) as staging:
@@ -134,9 +137,14 @@ def _assign(
 def _assign_once(
     graph: Graph, request: PartitionRequest, parts: int, loads: list[Load], scratch: Path, progress: Progress
 ) -> tuple[Assignment, Quality]:
-    task = PartitionTask(graph.edge_stream(), parts, request.seed, request.memory, request.threads, progress, scratch)
+    task = _task(graph, request, parts, scratch, progress)
     assignment = make_method(request.method, request.settings).assign(task)
     return _finish(graph, request, assignment, loads, progress)
+
+
+def _task(graph: Graph, request: PartitionRequest, parts: int, scratch: Path | None, progress: Progress) -> PartitionTask:
+    memory = max(request.memory - PROGRAM_BYTES, request.memory // 2)
+    return PartitionTask(graph.edge_stream(), parts, request.seed, memory, request.threads, progress, scratch)
 
 
 def _finish(
@@ -155,14 +163,28 @@ def _finish(
     return assignment, measure(edges, assignment, train=_mask(graph, "train"), memory=request.memory, progress=progress)
 
 
+def _refuse_unused(request: PartitionRequest) -> None:
+    """A flag that would change nothing is a misunderstanding."""
+    if request.worker_memory is not None and request.parts != "auto":
+        raise InputError(f"--worker-memory chooses the number of parts, and -p {request.parts} gives it. Leave one out.")
+    if request.keep_vertex_cut and request.assignment is None and find_method(request.method).kind != "vertex-cut":
+        known = ", ".join(name for name, method in METHODS.items() if method.kind == "vertex-cut")
+        raise InputError(f"--keep-vertex-cut is for methods that make a vertex-cut ({known}), which {request.method} does not.")
+
+
 def _refuse_small_budget(graph: Graph, request: PartitionRequest) -> None:
     """Shards come last; what they need is known first."""
-    least = memory_for_shards(graph.manifest.nodes)
+    nodes, parts = graph.manifest.nodes, 1 if request.parts == "auto" else request.parts
+    if not 1 <= parts <= MOST_PARTS:
+        return  # the method says so
     if request.assignment is None and not find_method(request.method).streaming:
-        return  # the method refuses first, and names another one
+        task = _task(graph, request, parts, None, SILENT)
+        if make_method(request.method, request.settings).memory_needed(task) > task.memory:
+            return  # the method says so, and names another one
+    least = memory_for_shards(nodes, parts, request.halo_hops)
     if request.memory < least:
         raise InputError(
-            f"Building the parts of {graph.manifest.nodes:,} nodes needs --memory of at least {format_bytes(least)}, "
+            f"Building {parts:,} parts of {nodes:,} nodes needs --memory of at least {format_bytes(least)}, "
             f"got {format_bytes(request.memory)}."
         )
 

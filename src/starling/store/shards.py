@@ -34,7 +34,7 @@ from starling.store.sharding.locality import streamed_locality
 from starling.store.sharding.node_order import NodeOrder, order_nodes, sub_part_offsets
 from starling.store.sharding.node_tables import NodeTableCutter
 from starling.store.sharding.out_edges import write_out_edges
-from starling.store.sharding.send_lists import write_halo, write_send_lists
+from starling.store.sharding.send_lists import send_list_bytes, write_halo, write_send_lists
 from starling.store.sharding.survey import Survey, survey_edges
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 MOST_HALO_HOPS = 3
 EDGE_PART = "edge_part.npy"
 _BYTES_PER_NODE = 36
-_PROGRAM_BYTES = 160 << 20
+PROGRAM_BYTES = 160 << 20
+"""What the interpreter and compiled code hold, whatever the graph: the part of `--memory` that is not for data."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class ShardSettings:
         return Budget(self.memory)
 
 
-def memory_for_shards(nodes: int) -> int:
-    """The least `memory` that building the shards of a graph with this many nodes keeps to."""
-    return _PROGRAM_BYTES + nodes * _BYTES_PER_NODE + LEAST_WORKING_MEMORY
+def memory_for_shards(nodes: int, parts: int, halo_hops: int) -> int:
+    """The least `memory` that building so many shards keeps to; every shard tells each other one what it holds of it."""
+    return PROGRAM_BYTES + nodes * _BYTES_PER_NODE + send_list_bytes(parts, max(1, halo_hops)) + LEAST_WORKING_MEMORY
 
 
 def build_parts(
@@ -144,10 +145,10 @@ def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) 
         raise InputError(
             f"Edge tables must be dense to be cut into parts; '{sparse[0]}' is sparse. Import it as a dense table."
         )
-    least = memory_for_shards(whole.nodes)
+    least = memory_for_shards(whole.nodes, assigned.parts, settings.halo_hops)
     if settings.memory < least:
         raise InputError(
-            f"Building the parts of {whole.nodes:,} nodes needs a budget of at least {format_bytes(least)}, got "
+            f"Building {assigned.parts:,} parts of {whole.nodes:,} nodes needs a budget of at least {format_bytes(least)}, got "
             f"{format_bytes(settings.memory)}. Pass a larger --memory."
         )
 

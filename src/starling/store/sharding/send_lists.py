@@ -31,16 +31,20 @@ def write_halo(shard: Path, halo: Sequence[NDArray[Any]], offsets: NDArray[np.in
     save_array(shard / HALO_GLOBAL, np.concatenate([empty, *halo]))
 
 
+def send_list_bytes(parts: int, hops: int) -> int:
+    """What `write_send_lists` holds: where the halo of each owner begins, in every part."""
+    return 8 * hops * parts * (parts + 1)
+
+
 def write_send_lists(shards: Sequence[Path], offsets: NDArray[np.int64], hops: int, progress: Progress) -> None:
     """Write for each part the local rows that every other part holds as halo."""
     parts = len(shards)
-    halo = [NpyReader(shard / HALO_GLOBAL) for shard in shards]
-    bounds = [np.load(shard / HALO_OFFSETS) for shard in shards]
+    bounds = np.empty((parts, hops, parts + 1), np.int64)
+    for part, shard in enumerate(shards):
+        bounds[part] = np.load(shard / HALO_OFFSETS)
     with progress.task("Writing send lists", parts, unit="parts") as task:
         for part, shard in enumerate(shards):
-            counts = np.array(
-                [[bounds[other][hop, part + 1] - bounds[other][hop, part] for other in range(parts)] for hop in range(hops)]
-            )
+            counts = (bounds[:, :, part + 1] - bounds[:, :, part]).T
             ends = np.cumsum(counts.reshape(-1)).reshape(hops, parts)
             send_offsets = np.zeros((hops, parts + 1), np.int64)
             send_offsets[:, 1:] = ends
@@ -49,6 +53,6 @@ def write_send_lists(shards: Sequence[Path], offsets: NDArray[np.int64], hops: i
             with NpyWriter(shard / SEND_ROWS, index_type(int(offsets[part + 1] - offsets[part]))) as writer:
                 for hop in range(hops):
                     for other in np.flatnonzero(counts[hop]).tolist():
-                        low, high = bounds[other][hop, part : part + 2].tolist()
-                        writer.append(halo[other].read(low, high) - offsets[part])
+                        low, high = bounds[other, hop, part : part + 2].tolist()
+                        writer.append(NpyReader(shards[other] / HALO_GLOBAL).read(low, high) - offsets[part])
             task.advance(1)
