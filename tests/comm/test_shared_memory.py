@@ -163,6 +163,15 @@ def test_a_lack_of_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> No
             assert rows.sum() == 4
 
 
+def test_more_than_the_machine_has_is_refused() -> None:
+    arena = Arena(1, 2)
+    with pytest.raises(StarlingError, match="No memory for messages to worker 1"):
+        arena.take((os.sysconf("SC_PHYS_PAGES") * PAGE,), torch.uint8)
+    assert arena.held == 0
+    assert arena.start_of(arena.take((5,), torch.uint8)) == 0
+    arena.close()
+
+
 def test_no_addresses_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

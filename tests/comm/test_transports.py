@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from starling.comm.failures import PeerLost
+from starling.comm.failures import PeerLost, WaitedInVain
 from starling.comm.gloo import GlooMailbox
 from starling.comm.shared_memory import SharedMemoryMailbox
 from starling.comm.switch import form_team
@@ -290,6 +290,26 @@ def send_to_the_dead(team: Team) -> str:
 def test_sending_to_a_worker_that_was_killed_is_an_error(transport: Transport) -> None:
     outcomes = try_ranks(2, send_to_the_dead, transport=transport, deadline=20.0)
     assert "Worker 1 closed its connection" in outcomes[0].result
+
+
+def wait_in_vain(team: Team) -> str:
+    """The peer lives and says nothing."""
+    group = torch.distributed.group.WORLD
+    assert group is not None
+    try:
+        if team.rank == 0:
+            GlooMailbox(0, 2, group, team.ledger, wait_limit=0.2).receive_list(1, tag(4))
+    except WaitedInVain as error:
+        return str(error)
+    time.sleep(0.6)
+    return "lived"
+
+
+def test_a_message_that_does_not_come_over_gloo() -> None:
+    assert run_ranks(2, wait_in_vain, transport="gloo") == [
+        "Waited 0.2 s in vain for message 0 of step 4 (forward) of worker 1.",
+        "lived",
+    ]
 
 
 def leave_early(team: Team) -> bool:

@@ -11,6 +11,7 @@ a worker's access to rows and to that byte, so the order holds on any processor.
 
 from __future__ import annotations
 
+import errno
 import math
 import mmap
 import os
@@ -107,6 +108,8 @@ class Arena:
         if stop > self.held:
             wanted = -(-stop // mmap.PAGESIZE) * mmap.PAGESIZE
             try:
+                if wanted > self._reserved:
+                    raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
                 # reserved here and now: a lack of memory is an error of this call, not a signal when the rows are written
                 os.posix_fallocate(self.file, self.held, wanted - self.held)
             except OSError as error:

@@ -30,7 +30,7 @@ _FAREWELL = 5.0
 
 
 class GlooMailbox(Mailbox):
-    """A worker's end of its links over a process group, whose ranks are the workers' numbers."""
+    """A worker's end of its links over a process group of all workers, whose ranks are their numbers."""
 
     def __init__(
         self, rank: int, size: int, group: dist.ProcessGroup, ledger: Ledger, *, device: str = "cpu", wait_limit: float = 600.0
@@ -49,7 +49,7 @@ class GlooMailbox(Mailbox):
         if parcel.numel() == 0:
             return
         try:
-            work = dist.isend(parcel, group=self._group, group_dst=peer, tag=tag)
+            work = dist.isend(parcel, peer, group=self._group, tag=tag)
         except RuntimeError as error:
             raise PeerLost(peer, tag) from error
         assert work is not None
@@ -70,7 +70,7 @@ class GlooMailbox(Mailbox):
         began = time.monotonic()
         with self._ledger.time("waiting"):
             try:
-                work = dist.irecv(rows, group=self._group, group_src=peer, tag=tag)
+                work = dist.irecv(rows, peer, group=self._group, tag=tag)
                 assert work is not None
                 work.wait(timedelta(seconds=self._wait_limit))
             except RuntimeError as error:

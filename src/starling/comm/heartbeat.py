@@ -65,7 +65,8 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
 
     def start(self) -> Self:
-        """Begin to beat."""
+        """Begin to beat. The first beat is written when this returns: whatever happens then, the others know this process."""
+        self._beat(done=False)
         self._thread.start()
         return self
 
