@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MOST_HALO_HOPS = 3
 EDGE_PART = "edge_part.npy"
 _BYTES_PER_NODE = 36
-PROGRAM_BYTES = 160 << 20
+PROGRAM_BYTES = 208 << 20
 """What the interpreter and compiled code hold, whatever the graph: the part of `--memory` that is not for data."""
 
 
