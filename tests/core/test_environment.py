@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from starling.core.environment import Place, core_count, place_in_run, set_worker_threads, thread_count
+from starling.core.environment import Place, core_count, place_in_run, set_worker_threads, thread_count, wait_without_spinning
 from starling.core.errors import InputError
 
 
@@ -70,3 +70,12 @@ def test_a_worker_has_at_least_one_thread(monkeypatch: pytest.MonkeyPatch) -> No
     assert set_worker_threads(None, workers=10_000) == 1
     with pytest.raises(InputError, match="Expected at least 1 thread for each worker, got 0"):
         set_worker_threads(0, workers=1)
+
+
+def test_waiting_threads_sleep_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    wait_without_spinning()
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    wait_without_spinning()
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"

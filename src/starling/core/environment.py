@@ -33,6 +33,15 @@ def prefer_huge_pages() -> None:
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
+def wait_without_spinning() -> None:
+    """Let torch's threads sleep where they wait for one another, unless the user has decided; must come before torch is imported.
+
+    By default they spin, which takes the core from whoever they wait for as soon as anything else runs here: sampling in the
+    background, a second worker, another program. An epoch on a small graph then took ten times as long.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
 @dataclass(frozen=True)
 class Place:
     """A worker's place among all of them and among those of its machine, as torchrun and its kin tell every process they start."""

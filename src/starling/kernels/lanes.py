@@ -61,7 +61,8 @@ def _generate(vectors: int, masked: bool, context: Any, builder: Any, signature:
         return _load(builder, builder.gep(pointer, [_INDEX(LANES * place)]), ir.VectorType(of, LANES), mask)
 
     sums = builder.gep(arrays["total"].data, [to])
-    kept = [cgutils.alloca_once_value(builder, columns(sums, number, place)) for place in range(vectors)]
+    keep: Callable[..., Any] = cgutils.alloca_once_value  # a register, once LLVM has seen it
+    kept = [keep(builder, columns(sums, number, place)) for place in range(vectors)]
     last = builder.sub(builder.extract_value(arrays["neighbours"].shape, 0), _INDEX(1))
     lines = -(-vectors * LANES * context.get_abi_sizeof(stored) // _LINE)
     ahead = min(_LINES_AHEAD // lines, _ROWS_AHEAD)

@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stderr.write(f"starling: {error}\n")
         sys.exit(error.exit_status)
     environment.prefer_huge_pages()
+    environment.wait_without_spinning()
     environment.silence_torch_warnings()
     die_with_parent(options.launcher)
     if options.desk is not None:

@@ -1,5 +1,6 @@
 """Training: tasks, optimisers, the step loop and the run directory."""
 
-from starling.core.environment import prefer_huge_pages
+from starling.core.environment import prefer_huge_pages, wait_without_spinning
 
 prefer_huge_pages()
+wait_without_spinning()
