@@ -47,6 +47,8 @@ GAT: Tables = {
     "optimizer": {"lr": 0.005, "weight_decay": 5e-4},
     "run": {"epochs": 200, "evaluate_every": 2},
 }
+GAT_PUBMED: Tables = {"model": {"output_heads": 8}, "optimizer": {"lr": 0.01, "weight_decay": 1e-3}}
+"""Veličković et al.'s own changes for Pubmed."""
 MINI: dict[str, dict[str, Any]] = {
     "cora": {"name": "mini", "batch_size": 70},
     "citeseer": {"name": "mini", "batch_size": 60},
@@ -106,7 +108,7 @@ def settings_of(table: str, graph: LabelledGraph, model: str) -> Tables:
     task = {"task": {"metric": graph.metric}} if graph.metric else {}
     base: Tables = {"data": {"normalize": graph.normalize}, **task}
     if table != "all":
-        chosen = merge(base, GCN if model == "gcn" else GAT)
+        chosen = merge(base, GCN) if model == "gcn" else merge(base, GAT, GAT_PUBMED if graph.name == "pubmed" else {})
         return merge(chosen, {"strategy": MINI[graph.name]}) if table == "mini" else chosen
     common = {} if model == "sgc" else COMMON["model"]
     own = {"model": {"name": model, **common, **OWN.get(model, {})}}
