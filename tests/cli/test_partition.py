@@ -11,6 +11,8 @@ import pytest
 
 from starling.cli.main import run
 from starling.core.assignment import load_assignment
+from starling.partition.balance import Load, balance
+from starling.partition.quality import measure
 from starling.store.graph import open_graph
 from starling.store.parts import open_parts
 
@@ -65,6 +67,18 @@ def test_balance_keeps_every_load_within_tolerance(graph: Path, tmp_path: Path, 
     for weight in (np.ones(2000), degree, *(np.asarray(opened.node_table(name)) for name in ("train", "val", "test"))):
         held = np.bincount(owner, weight, minlength=4)
         assert held.max() <= max(1.05 * held.mean(), np.ceil(held.mean())) + 1e-9
+
+
+def test_edges_to_balance_are_aimed_at_from_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hubs = tmp_path / "hubs"
+    assert run(["generate", "rmat", "--nodes", "4096", "--edges", "40000", "--seed", "3", "-o", str(hubs)]) == 0
+    plain = partition(capsys, hubs, tmp_path / "plain", "-p", 4)
+    aimed = partition(capsys, hubs, tmp_path / "aimed", "-p", 4, "--balance", "edges", "--tolerance", 5)
+    assert float(str(plain["edge_balance"])) > 1.3 > 1.0501 > float(str(aimed["edge_balance"]))
+    edges = open_graph(hubs).edge_stream()
+    degree = np.bincount(np.asarray(open_graph(hubs).edges)[:, 1], minlength=edges.nodes)
+    afterwards = balance(load_assignment(tmp_path / "plain" / "assignment")[0], edges, [Load("edges", degree)])
+    assert float(str(aimed["replication_factor"])) < measure(edges, afterwards).replication_factor
 
 
 def test_vertex_cut_kept_or_made_ready(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

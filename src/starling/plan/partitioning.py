@@ -6,6 +6,7 @@ the parts directory, so that shards can be built again and another tool's partit
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import time
 from dataclasses import dataclass
@@ -137,9 +138,19 @@ def _assign(
 def _assign_once(
     graph: Graph, request: PartitionRequest, parts: int, loads: list[Load], scratch: Path, progress: Progress
 ) -> tuple[Assignment, Quality]:
-    task = _task(graph, request, parts, scratch, progress)
-    assignment = make_method(request.method, request.settings).assign(task)
+    method, task = make_method(request.method, request.settings), _task(graph, request, parts, scratch, progress)
+    if method.uses_load:
+        task = dataclasses.replace(task, node_load=_load_to_aim_at(loads))
+    assignment = method.assign(task)
     return _finish(graph, request, assignment, loads, progress)
+
+
+def _load_to_aim_at(loads: list[Load]) -> NDArray[Any] | None:
+    """What a method that weighs nodes evens out while it cuts: edges, where they are to be balanced.
+
+    Hubs make edges the load furthest from the number of nodes. Aiming at it leaves less for the balancing pass to tear apart.
+    """
+    return next((load.weight + 1 for load in loads if load.name == "edges"), None)
 
 
 def _task(graph: Graph, request: PartitionRequest, parts: int, scratch: Path | None, progress: Progress) -> PartitionTask:
