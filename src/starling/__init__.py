@@ -22,7 +22,7 @@ _PUBLIC = {
     "to_dgl": "starling.store.to_objects",
     "to_networkx": "starling.store.to_objects",
     "to_scipy": "starling.store.to_objects",
-    "Trainer": "starling.train.trainer",
+    "Trainer": "starling.launch.trainer",
     "RunConfig": "starling.train.config",
     "InputError": "starling.core.errors",
     "StarlingError": "starling.core.errors",

@@ -49,6 +49,8 @@ def test_another_model_drops_settings_but_another_optimizer_does_not() -> None:
         ({"optimizer": {"lr": -1}}, r"'lr' of \[optimizer\].*got -1"),
         ({"optimizer": {"name": "adan"}}, r"'name' of \[optimizer\].*'adam'.*got 'adan'"),
         ({"run": {"epochs": "many"}}, r"'epochs' of \[run\]"),
+        ({"optimizer": {"lr": float("inf")}}, r"'lr' of \[optimizer\].*finite.*got inf"),
+        ({"run": {"seed": 10**30}}, r"'seed' of \[run\].*less than 9223372036854775808"),
         ({"model": {"name": 3}}, r"Expected a name in \[model\], got 3"),
         ({"data": {"path": "g"}, "task": {"class_weights": "fair"}}, r"class_weights"),
     ],

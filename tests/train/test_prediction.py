@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from starling.core.errors import InputError
+from starling.launch.trainer import Trainer
 from starling.train.prediction import PredictRequest, predict
-from starling.train.trainer import Trainer
 from tests.support.trainable import Kind, trainable_graph
 
 

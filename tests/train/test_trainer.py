@@ -12,13 +12,13 @@ import torch
 
 import starling
 from starling.core.errors import InputError, StarlingError
+from starling.launch.trainer import Trainer
 from starling.nn.registry import ModelSpec, build_model
 from starling.plan.partitioning import PartitionRequest, partition_graph
 from starling.store.graph import create_graph
 from starling.stream.readers.open import open_inputs
 from starling.train.config import CONFIG, RunConfig, merged
 from starling.train.results import EpochRecord, TrainResult
-from starling.train.trainer import Trainer
 from tests.support.data import real_graph
 from tests.support.trainable import Kind, trainable_graph
 

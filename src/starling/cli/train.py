@@ -12,7 +12,7 @@ from starling.cli.output import memory_line, print_facts, print_json, show
 from starling.cli.train_progress import training_progress
 from starling.config.toml import parse_value
 from starling.core.errors import InputError
-from starling.core.memory import parse_bytes
+from starling.core.memory import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from starling.train.results import TrainResult
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _DATA: Any = {"show_default": False, "rich_help_panel": "Data and run"}
 _MODEL: Any = {"show_default": False, "rich_help_panel": "Model"}
 _STRATEGY: Any = {"show_default": False, "rich_help_panel": "Strategy: which nodes form a step"}
+_TEAM: Any = {"show_default": False, "rich_help_panel": "Workers"}
 _TRAINING: Any = {"show_default": False, "rich_help_panel": "Training"}
 
 
@@ -124,6 +125,48 @@ def train(
             **_DATA,
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes that train together, each on its share of the parts. A graph is partitioned first. Default 1.",
+            **_TEAM,
+        ),
+    ] = None,
+    parallel: Annotated[
+        Literal["hybrid"] | None,
+        typer.Option(help="hybrid: all workers compute each step together, each its own nodes. Default hybrid.", **_TEAM),
+    ] = None,
+    sync: Annotated[
+        Literal["gradient"] | None, typer.Option(help="gradient: gradients are summed after each step. Default.", **_TEAM)
+    ] = None,
+    boundary: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Chance that a part hears of a neighbour in another part, new each epoch: 1 is exact, 0 isolates "
+            "parts. Default 1.",
+            **_TEAM,
+        ),
+    ] = None,
+    overlap: Annotated[
+        Literal["on", "off"] | None,
+        typer.Option(help="Compute while messages fly; the results are the same. Default on.", **_TEAM),
+    ] = None,
+    wire: Annotated[
+        Literal["float32", "bfloat16"] | None, typer.Option(help="Numbers in messages. Default float32.", **_TEAM)
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of each worker. Default cores / workers.", **_TEAM)
+    ] = None,
+    transport: Annotated[
+        Literal["auto", "gloo"] | None,
+        typer.Option(help="auto: shared memory inside a machine, sockets between; gloo: sockets only. Default auto.", **_TEAM),
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(help="Seconds within which a run ends after a worker failed. Default 15.", **_TEAM)
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -136,6 +179,8 @@ def train(
     """Train a model on a graph's labels; write a run directory with settings, metrics, best weights and summary.
 
     starling train graph --model gcn --epochs 200 --patience 50
+
+    starling train graph --workers 4
 
     starling train --config runs/graph-1/config.toml --seed 1
     """
@@ -154,6 +199,17 @@ def train(
             "device": device,
             "memory": memory,
         },
+        "team": {
+            "workers": workers,
+            "parallel": parallel,
+            "boundary": boundary,
+            "overlap": None if overlap is None else overlap == "on",
+            "wire": wire,
+            "threads": threads,
+            "transport": transport,
+            "deadline": deadline,
+        },
+        "sync": {"name": sync},
     }
     result = _fit(_tables(config, flags, setting or []), run, quiet=quiet or json)
     print_json(result.to_json()) if json else _print(result)
@@ -175,17 +231,27 @@ def _tables(config: Path | None, flags: dict[str, dict[str, Any]], settings: lis
 
 
 def _fit(layers: list[dict[str, dict[str, Any]]], run: Path | None, *, quiet: bool) -> TrainResult:
+    from starling.launch.trainer import Trainer
     from starling.train.config import RunConfig, merged
-    from starling.train.trainer import Trainer
 
     with training_progress(quiet=quiet) as watch:
         return Trainer(RunConfig.from_tables(merged(*layers)), run=run, watch=watch).fit()
+
+
+def _team_facts(result: TrainResult) -> list[tuple[str, object]]:
+    if result.workers == 1:
+        return []
+    return [
+        ("workers", f"{result.workers}, {result.parallel}, {result.sync}"),
+        ("sent an epoch", format_bytes(result.bytes_sent_per_epoch)),
+    ]
 
 
 def _print(result: TrainResult) -> None:
     scores = {name: value for name, value in vars(result.scores).items() if value is not None}
     facts: list[tuple[str, object]] = [
         ("strategy", result.strategy),
+        *_team_facts(result),
         ("epochs", f"{result.epochs:,}, the best was {result.best_epoch:,}"),
         (result.metric, ", ".join(f"{name} {show(value)}" for name, value in scores.items())),
         ("final loss", result.final_loss),

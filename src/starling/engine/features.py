@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -135,20 +135,27 @@ def in_memory(features: Features) -> Features:
     return DenseFeatures(matrix)
 
 
-def normalized(features: Features, how: Normalize, training: NDArray[Any]) -> Features:
+Total = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Sums over all workers; in one process what is given."""
+
+
+def normalized(features: Features, how: Normalize, training: NDArray[Any], total: Total = lambda values: values) -> Features:
     """Features with every row or column scaled; columns by what the training rows hold, read in two passes of blocks."""
     if how == "none":
         return features
     if how == "rows":
         return RowNormalized(features)
-    total = np.zeros(features.width)
+    first = np.zeros(features.width + 1)
+    first[-1] = len(training)
     for start, stop in _blocks(len(training), features.width):
-        total += features.rows(training[start:stop]).sum(axis=0, dtype=np.float64)
-    mean = total / max(len(training), 1)
+        first[:-1] += features.rows(training[start:stop]).sum(axis=0, dtype=np.float64)
+    first = total(first)
+    count = max(first[-1], 1)
+    mean = first[:-1] / count
     square = np.zeros(features.width)
     for start, stop in _blocks(len(training), features.width):
         square += np.square(features.rows(training[start:stop]) - mean).sum(axis=0)
-    deviation = np.sqrt(square / max(len(training), 1))
+    deviation = np.sqrt(total(square) / count)
     factor = 1 / np.where(deviation > 0, deviation, 1)
     return ColumnScaled(features, mean.astype(np.float32), factor.astype(np.float32))
 

@@ -21,12 +21,14 @@ from starling.plan.batch import BatchPlan, Block
 class FilledBatch:
     """One step, ready to compute: `x` are the first view's sources, `outputs` the targets' rows among the last's destinations."""
 
-    plan: BatchPlan
     views: tuple[View, ...]
     x: Tensor
     y: Tensor
     outputs: Tensor
     weight: Tensor | None
+    """How much each target counts; None: equally, as a mean."""
+    share: float = 1.0
+    """How much the step's loss counts in the epoch's: its targets, or one where they are weighted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,8 @@ class Filler:
         moment = Moment(self._seed, plan.epoch, plan.step)
         views = tuple(View(graph, moment=moment, constants=kept.constants) for graph in kept.graphs)
         weight = None if plan.loss_weight is None else torch.from_numpy(plan.loss_weight).to(self._device)
-        return FilledBatch(plan, views, kept.x, self._labels(plan.targets), self._index(plan.outputs), weight)
+        share = float(len(plan.targets)) if weight is None else 1.0
+        return FilledBatch(views, kept.x, self._labels(plan.targets), self._index(plan.outputs), weight, share)
 
     def _filled(self, plan: BatchPlan) -> _Kept:
         kept = self._kept

@@ -53,6 +53,19 @@ class GraphSource:
         """How many nodes there are."""
         return self.incoming.rows
 
+    @property
+    def split_sizes(self) -> dict[str, int]:
+        """Nodes of each split."""
+        return {name: len(self.splits.get(name, ())) for name in SPLITS}
+
+    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What is counted here is all there is; a team's workers add up."""
+        return values
+
+    def name_of(self, row: int) -> str:
+        """The user's id of a node."""
+        return str(self.ids.user_ids(row, row + 1)[0])
+
     def edge_stream(self) -> EdgesInMemory:
         """All edges in imported order, for methods that stream them."""
         pairs = np.empty((len(self.incoming.edge), 2), self.incoming.neighbours.dtype)
@@ -129,7 +142,12 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
 def _entries(values: NDArray[Any], incoming: Csr, name: str) -> Tensor:
     """An edge table in the order of the neighbour lists."""
     table = torch.from_numpy(np.asarray(values)[incoming.edge])
-    return table.long() if name == "type" else table.float().reshape(len(table), -1) if name == "attr" else table.float()
+    return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()
+
+
+def edge_matrix(table: Tensor) -> Tensor:
+    """One row an edge, also where there is no edge."""
+    return table[:, None] if table.ndim == 1 else table.flatten(1)
 
 
 class _StoredGraph:

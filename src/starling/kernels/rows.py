@@ -1,4 +1,4 @@
-"""Rows of numbers as kernels see them, and moving rows: gather, scatter.
+"""Rows of numbers as kernels see them, and moving rows: gather, scatter, add.
 
 A matrix is a flat array with a row stride, so that a kernel can read the right half of a wider matrix (one product for two
 weight matrices) without a copy. bfloat16 arrives as its 16 bits and is widened on the way in; sums are made in float32.
@@ -42,6 +42,11 @@ def scatter_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], t
     parallel_for(len(index), lambda start, stop: _scatter(source, index, out, start, stop), _few(source, threads))
 
 
+def add_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], threads: int | None = None) -> None:
+    """``out[index[i]] += source[i]``; no row may be named twice."""
+    parallel_for(len(index), lambda start, stop: _add(source, index, out, start, stop), _few(source, threads))
+
+
 def _few(rows: NDArray[Any], threads: int | None) -> int | None:
     return 1 if rows.size < 1 << 16 else threads
 
@@ -60,3 +65,11 @@ def _scatter(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], start
         row = np.uint64(index[i])
         for f in range(source.shape[1]):
             out[row, f] = source[i, f]
+
+
+@compiled
+def _add(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], start: int, stop: int) -> None:
+    for i in range(start, stop):
+        row = np.uint64(index[i])
+        for f in range(source.shape[1]):
+            out[row, f] += source[i, f]

@@ -11,10 +11,12 @@ from typing import Any
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
 from starling.core.progress import SILENT, Progress
+from starling.launch.folders import own_folder
 from starling.launch.local import run_workers
+from starling.launch.preflight import check_parts
 from starling.launch.train_worker import ENTRY, followed
 from starling.store.graph import open_graph
-from starling.store.parts import open_parts
+from starling.store.parts_manifest import PartsManifest
 from starling.train.config import CONFIG, DataSettings, RunConfig
 from starling.train.prediction import trained_model
 from starling.train.results import TrainResult, Watcher
@@ -51,7 +53,7 @@ class Trainer:
             return fit(config, self._run, watch=self._watch)
         kind = read_json(config.data.path).get("format")
         if kind == "starling-parts":
-            check_parts(config)
+            check_parts(config.data.path, PartsManifest.read(config.data.path), workers=config.team.workers)
         directory = RunDirectory.create(self._run, config.data.path.name)
         try:
             if kind != "starling-parts":
@@ -66,8 +68,8 @@ class Trainer:
 
     def _fit_together(self, config: RunConfig, directory: RunDirectory) -> TrainResult:
         team = config.team
-        with tempfile.TemporaryDirectory(prefix="starling-") as folder:
-            live = Path(folder) / "live.jsonl"
+        with own_folder(Path(tempfile.gettempdir())) as folder:
+            live = folder / "live.jsonl"
             spec = {
                 "config": config.to_toml(),
                 "run": str(directory.path.resolve()),
@@ -90,16 +92,6 @@ class Trainer:
 
 def _resolved(data: DataSettings) -> DataSettings:
     return data.model_copy(update={"path": data.path.resolve()})
-
-
-def check_parts(config: RunConfig) -> None:
-    """Refuse parts that so many workers cannot share, before any process starts."""
-    parts = open_parts(config.data.path)
-    if config.team.workers > len(parts):
-        raise InputError(
-            f"Expected at most {len(parts)} workers, one a part of {config.data.path}, got {config.team.workers}. "
-            f"Partition with -p {config.team.workers}, or pass fewer --workers."
-        )
 
 
 def _partitioned(config: RunConfig, parts: Path, progress: Progress) -> RunConfig:

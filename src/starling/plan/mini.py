@@ -13,6 +13,7 @@ from starling.plan.batch import BatchPlan, Block
 from starling.plan.fanouts import Fanout, Fanouts, one_a_layer
 from starling.plan.hops import AllNeighbours, HopSampler, Moment, UniformNeighbours, WeightedNeighbours
 from starling.plan.layerwise import LayerWise
+from starling.plan.source import NeighbourSource
 from starling.plan.strategy import PlanTask, Strategy
 from starling.plan.targets import TargetBatches
 
@@ -42,29 +43,15 @@ class Mini(Strategy):
 
     def __init__(self, settings: Settings, task: PlanTask) -> None:
         super().__init__(settings, task)
-        fanouts = one_a_layer(settings.fanouts, task.layers)
-        if set(fanouts) == {"all"} and (settings.sampling != "uniform" or settings.replace):
-            raise InputError("Weighted or layer-wise sampling, or drawing with replacement, needs --fanouts: how many to take.")
-        self._hops = tuple(self._sampler(fanout) for fanout in fanouts)
-        self._targets = TargetBatches(
-            task.graph, self.train_rows, settings.batch_size, seed=task.seed, shuffle=settings.shuffle
-        )
+        self._hops = hop_samplers(settings, task.graph, task.layers, task.threads)
+        position = task.graph.positions_of(self.train_rows)
+        self._targets = TargetBatches(position, self.train_rows, settings.batch_size, seed=task.seed, shuffle=settings.shuffle)
         self._frontiers = FrontierPool(task.graph.rows)
 
     @property
     def steps_per_epoch(self) -> int:
         """Batches until every training node was a target once."""
         return self._targets.steps
-
-    def _sampler(self, fanout: Fanout) -> HopSampler:
-        graph, threads, replace = self.task.graph, self.task.threads, self.settings.replace
-        if fanout == "all":
-            return AllNeighbours(graph, threads)
-        if self.settings.sampling == "weighted":
-            return WeightedNeighbours(graph, fanout, replace, threads)
-        if self.settings.sampling == "layerwise":
-            return LayerWise(graph, fanout, replace, threads)
-        return UniformNeighbours(graph, fanout, replace, threads)
 
     def _plan(self, epoch: int, step: int) -> BatchPlan:
         targets = self._targets.batch(epoch, step)
@@ -77,3 +64,21 @@ class Mini(Strategy):
                 blocks.append(Block(taken.offsets, neighbours, taken.entry, len(frontier), taken.row_scale, taken.edge_scale))
             inputs = frontier.rows.copy()  # its buffer has room for every neighbour
         return BatchPlan(epoch, step, inputs, tuple(reversed(blocks)), targets, np.arange(len(targets), dtype=np.int32))
+
+
+def hop_samplers(settings: Mini.Settings, graph: NeighbourSource, layers: int, threads: int | None) -> tuple[HopSampler, ...]:
+    """A sampler for each hop, the targets' own first."""
+    fanouts = one_a_layer(settings.fanouts, layers)
+    if set(fanouts) == {"all"} and (settings.sampling != "uniform" or settings.replace):
+        raise InputError("Weighted or layer-wise sampling, or drawing with replacement, needs --fanouts: how many to take.")
+
+    def sampler(fanout: Fanout) -> HopSampler:
+        if fanout == "all":
+            return AllNeighbours(graph, threads)
+        if settings.sampling == "weighted":
+            return WeightedNeighbours(graph, fanout, settings.replace, threads)
+        if settings.sampling == "layerwise":
+            return LayerWise(graph, fanout, settings.replace, threads)
+        return UniformNeighbours(graph, fanout, settings.replace, threads)
+
+    return tuple(map(sampler, fanouts))

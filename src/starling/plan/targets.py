@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.core.keyed import stream_key
 from starling.kernels.keyed_order import keyed_order
-from starling.plan.source import NeighbourSource
 
 DEFAULT_BATCH = 1024
 
 
 class TargetBatches:
-    """Batches of `size` training rows; the last of an epoch may be smaller. Without `size`: 1024, or all where there are fewer."""
+    """Batches of `size` training rows, the last maybe smaller; `position` [T] is where each row stood in the imported graph.
+
+    Without `size`: 1024, or all where there are fewer.
+    """
 
     def __init__(
-        self, graph: NeighbourSource, train_rows: NDArray[Any], size: int | None, *, seed: int, shuffle: bool = True
+        self, position: NDArray[Any], train_rows: NDArray[Any], size: int | None, *, seed: int, shuffle: bool = True
     ) -> None:
         if size is not None and size > len(train_rows):
             raise InputError(
@@ -31,7 +33,6 @@ class TargetBatches:
             )
         self.size = min(DEFAULT_BATCH, len(train_rows)) if size is None else size
         self.steps = -(-len(train_rows) // self.size)
-        position = graph.positions_of(train_rows)
         by_position = np.argsort(position, kind="stable")
         self._rows, self._positions = train_rows[by_position], np.ascontiguousarray(position[by_position])
         self._seed, self._shuffle = seed, shuffle

@@ -21,6 +21,7 @@ from starling.train.optimizers import OptimizerSettings, ScheduleSettings
 from starling.train.tasks import TaskSettings
 
 Whole = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 CONFIG = "config.toml"
 
@@ -36,13 +37,17 @@ class DataSettings(Record):
     """Columns of the features; written with a run, and checked when it is repeated on other data."""
     outputs: Whole | None = None
     """Outputs of the model: classes, or numbers to predict; written and checked likewise."""
+    edge_features: Annotated[int, Field(ge=0)] | None = None
+    """Columns of the edges' attributes, where the model reads them; written with a run."""
+    relations: Annotated[int, Field(ge=0)] | None = None
+    """Kinds of edges, where the model reads them; written with a run."""
 
 
 class LoopSettings(Record):
     """How long to train, and with what."""
 
     epochs: Whole = 100
-    seed: int = 0
+    seed: Seed = 0
     evaluate_every: Whole = 1
     """Epochs from one exact evaluation to the next; the last epoch is always evaluated."""
     patience: Annotated[int, Field(ge=0)] = 0
@@ -52,6 +57,32 @@ class LoopSettings(Record):
     """Bytes for features and evaluation; half of what is free by default. Never changes a result beyond rounding."""
     reuse: bool = True
     """Keep aggregates of constant input features."""
+
+
+class TeamSettings(Record):
+    """Who computes."""
+
+    workers: Whole = 1
+    parallel: Literal["hybrid"] = "hybrid"
+    """`hybrid`: all workers compute each step together, each its own nodes."""
+    threads: Whole | None = None
+    """Of each worker; cores / workers by default."""
+    boundary: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Chance that a part hears of a neighbour in another part, drawn anew each epoch; 1 is exact, 0 isolates parts."""
+    overlap: bool = True
+    """Compute on own rows while others' are on their way; changes no bit."""
+    wire: Literal["float32", "bfloat16"] = "float32"
+    """Numbers in messages between workers."""
+    transport: Literal["auto", "gloo"] = "auto"
+    """`auto`: shared memory between workers of one machine, sockets between machines; `gloo`: sockets only."""
+    deadline: Annotated[float, Field(gt=0)] = 15.0
+    """Seconds within which a run ends when a worker has stopped answering."""
+
+
+class SyncSettings(Record):
+    """How weights agree."""
+
+    name: Literal["gradient"] = "gradient"
 
 
 class RunConfig(Record):
@@ -64,6 +95,8 @@ class RunConfig(Record):
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     run: LoopSettings = LoopSettings()
+    team: TeamSettings = TeamSettings()
+    sync: SyncSettings = SyncSettings()
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Mapping[str, Any]]) -> Self:

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from starling.comm.team import Team
 from starling.core.errors import InputError, nearest
+from starling.engine.hybrid.exchange import Calls
 from starling.infer.row_table import RowTable
 
 if TYPE_CHECKING:
@@ -101,13 +105,54 @@ class Score:
         """The metric over these nodes; None where there are none."""
         if len(rows) == 0:
             return None
-        metric = METRICS[self.task][self.name].make(self.outputs)
+        metric = self._new()
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             metric.update(*_pair(self.task, torch.from_numpy(outputs.rows(block)), torch.from_numpy(y[block])))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a class without nodes in a split is no reason to alarm anybody
-            return float(f"{float(metric.compute()):.7g}")  # it is a float32: more digits would be noise
+        return _value(metric)
+
+    def over_team(self, team: Team, calls: Calls, given: Tensor, wanted: Tensor) -> float | None:
+        """The metric over the nodes of all workers, `given` and `wanted` being this one's; the same number on each."""
+        counts = [int(count[0]) for count in team.all_lists(calls.forward(), np.array([len(given)]))]
+        if sum(counts) == 0:
+            return None
+        metric = self._new()
+        if any(isinstance(state, list) for state in metric.metric_state.values()):  # it needs all outputs in one place
+            given, wanted = (_everybodys(team, calls.forward(), values, counts) for values in (given, wanted))
+            metric.update(*_pair(self.task, given, wanted))
+            return _value(metric)
+        if len(given):
+            metric.update(*_pair(self.task, given, wanted))
+        for name, state in metric.metric_state.items():
+            assert isinstance(state, Tensor)
+            setattr(metric, name, team.all_sum(calls.forward(), state))
+        return _value(metric)
+
+    def _new(self) -> Metric:
+        return METRICS[self.task][self.name].make(self.outputs)
+
+
+def _value(metric: Metric) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class without nodes in a split is no reason to alarm anybody
+        return float(f"{float(metric.compute()):.7g}")  # it is a float32: more digits would be noise
+
+
+def _everybodys(team: Team, tag: int, values: Tensor, counts: list[int]) -> Tensor:
+    """Rows of all workers, in the order of ranks."""
+    values = values.contiguous()
+    for peer in team.peers:
+        if len(values):
+            team.links.send_copy(peer, tag, values)
+            team.ledger.sent(peer, values.nbytes)
+    parts = []
+    for worker, count in enumerate(counts):
+        if worker == team.rank:
+            parts.append(values)
+        elif count:
+            with team.links.receive(worker, tag, (count, *values.shape[1:]), values.dtype) as rows:
+                parts.append(rows.clone())
+    return torch.cat(parts)
 
 
 def _pair(task: TaskKind, given: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,8 +14,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, ReduceLROnP
 from starling.core.errors import InputError
 from starling.core.manifest import Record
 
-Positive = Annotated[float, Field(gt=0)]
-AtLeastZero = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+AtLeastZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Whole = Annotated[int, Field(ge=1)]
 

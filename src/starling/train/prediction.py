@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from torch import nn
+
 from starling.core.errors import InputError
 from starling.core.memory import peak_rss_bytes
 from starling.infer.layerwise import Inference
@@ -15,7 +17,7 @@ from starling.train.config import RunConfig
 from starling.train.metrics import TaskKind, make_score
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
-from starling.train.setup import budget, check_device, make_model, read_source, resolved_model
+from starling.train.setup import Shapes, budget, check_device, make_model, read_source, shapes_of
 from starling.train.tasks import TASKS
 
 _MEANING: dict[str, Meaning] = {"classification": "class", "multilabel": "labels", "regression": "numbers"}
@@ -71,7 +73,7 @@ def predict(request: PredictRequest) -> PredictResult:
             f"in {source.path}."
         )
     kind, outputs = cast(TaskKind, config.task.name), config.data.outputs or 0
-    model = make_model(config, resolved_model(config.model), source, outputs)
+    model = make_model(config, shapes_of(source, outputs))
     try:
         model.load_state_dict(directory.weights())
     except RuntimeError as error:
@@ -87,6 +89,16 @@ def predict(request: PredictRequest) -> PredictResult:
         found |= {name: score.of(table, source.y, rows) for name, rows in source.splits.items()}
     seconds = round(time.monotonic() - began, 3)
     return PredictResult(source.nodes, score.name, Scores(**found), request.output, seconds, peak_rss_bytes())
+
+
+def trained_model(directory: RunDirectory) -> nn.Module:
+    """The model of a run with its best weights."""
+    config = directory.config()
+    data = config.data
+    shapes = Shapes(data.features or 0, data.outputs or 0, data.edge_features or 0, data.relations or 0)
+    model = make_model(config, shapes)
+    model.load_state_dict(directory.weights())
+    return model
 
 
 def _asked(config: RunConfig, request: PredictRequest) -> RunConfig:

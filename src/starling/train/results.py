@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
+
+from starling.comm.ledger import Accounts
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,31 @@ class Scores:
     train: float | None
     val: float | None
     test: float | None
+
+
+@dataclass(frozen=True)
+class WorkerRecord:
+    """An epoch of one worker: what its time and traffic went into, and its largest memory so far."""
+
+    accounts: Accounts
+    peak_rss_bytes: int
+
+    def to_numbers(self) -> NDArray[np.int64]:
+        """As whole numbers, to be sent: seconds by their bits, bytes and rows as they are."""
+        a = self.accounts
+        seconds = np.array([a.compute, a.communication, a.waiting, a.reducing]).view(np.int64)
+        return np.concatenate([seconds, [self.peak_rss_bytes], a.bytes_to, a.rows_by_layer]).astype(np.int64)
+
+    @classmethod
+    def from_numbers(cls, numbers: NDArray[np.int64], workers: int) -> Self:
+        """What `to_numbers` gave."""
+        compute, communication, waiting, reducing = numbers[:4].view(np.float64).tolist()
+        sent, rows = numbers[5 : 5 + workers].tolist(), numbers[5 + workers :].tolist()
+        return cls(Accounts(compute, communication, waiting, reducing, tuple(sent), tuple(rows)), int(numbers[4]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return self.accounts.to_json() | {"peak_rss_bytes": self.peak_rss_bytes}
 
 
 @dataclass(frozen=True)
@@ -29,11 +59,19 @@ class EpochRecord:
     evaluate_seconds: float
     rss_bytes: int
     scores: Scores | None
+    workers: tuple[WorkerRecord, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The line."""
         line = asdict(self)
-        return line | (line.pop("scores") or {})
+        return line | (line.pop("scores") or {}) | {"workers": [worker.to_json() for worker in self.workers]}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> Self:
+        """From a line, without what it says of the workers."""
+        scores = Scores(line["train"], line["val"], line["test"]) if "train" in line else None
+        plain = ("epoch", "loss", "rate", "seconds", "evaluate_seconds", "rss_bytes")
+        return cls(**{name: line[name] for name in plain}, scores=scores)
 
 
 @dataclass(frozen=True)
@@ -53,8 +91,8 @@ class TrainResult:
     losses: tuple[float, ...] = field(repr=False)
     model: nn.Module = field(repr=False)
     workers: int = 1
-    parallel: str | None = None
-    sync: str | None = None
+    parallel: str = "hybrid"
+    sync: str = "gradient"
     bytes_sent_per_epoch: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -75,6 +113,13 @@ class TrainResult:
             "bytes_sent_per_epoch": self.bytes_sent_per_epoch,
             "seconds": self.seconds,
         }
+
+    @classmethod
+    def from_json(cls, summary: Mapping[str, Any], losses: tuple[float, ...], model: nn.Module) -> Self:
+        """From what `to_json` gave."""
+        given = dict(summary)
+        scores = Scores(given.pop("train"), given.pop("val"), given.pop("test"))
+        return cls(**given | {"run": Path(given["run"])}, scores=scores, losses=losses, model=model)
 
 
 class Watcher(Protocol):

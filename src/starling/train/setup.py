@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from starling.comm.team import Team
 from starling.config.settings import Choice
 from starling.core.errors import InputError
+from starling.engine.fill import Filler
+from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.source import WorkerSource, open_worker_source
+from starling.engine.hybrid.strategies import make_team_strategy
 from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
+from starling.infer.layerwise import Inference
+from starling.nn.gather import Copy, Reduce
 from starling.nn.graph import local_graph
 from starling.nn.model import LayeredModel
 from starling.nn.registry import ModelSpec, build_model, model_settings
-from starling.nn.view import View
+from starling.nn.reuse import Constants
+from starling.nn.view import Size, View
 from starling.plan.cluster import Cluster
 from starling.plan.find_clusters import find_clusters
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.train.config import RunConfig
-from starling.train.tasks import Task, make_task
+from starling.train.tasks import Source, Task, make_task
+from starling.train.work import OwnWork, TeamWork, Work
 
 _CLUSTER_MEMORY = 1 << 30
 _FEATURE_SHARE = 2
@@ -36,48 +46,85 @@ class Setup:
     """A run that may begin; `config` has every default filled in."""
 
     config: RunConfig
-    source: GraphSource
     task: Task
+    shapes: Shapes
     model: nn.Module
-    strategy: Strategy
-    memory: int
+    work: Work
 
 
-def set_up(config: RunConfig) -> Setup:
+def set_up(config: RunConfig, team: Team) -> Setup:
     """Open the data, make the model and the strategy, check that they fit together."""
     check_device(config.run.device)
     settings = resolved_model(config.model)
     how = read_settings(config.strategy.name, config.strategy.settings)
     memory = budget(config)
-    source = read_source(config, memory)
+    source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     task = make_task(config.task, source)
     _check_validation(config, source)
     _check_shapes(config, source.features.width, task.outputs)
+    shapes = shapes_of(source, task.outputs)
+    model = make_model(config, shapes)
+    if ":" in config.model.name:
+        check_outputs(config.model.name, model, source, task.outputs)
+    layers = _layers(config, model)
+    if isinstance(source, WorkerSource):
+        work: Work = _team_work(config, how, source, model, layers)
+    else:
+        work = _own_work(config, how, source, layers, memory)
+    data = config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)})
+    final = config.model_copy(
+        update={
+            "data": data,
+            "model": Choice(name=config.model.name, settings=dict(settings)),
+            "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
+            "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
+        }
+    )
+    return Setup(final, task, shapes, model, work)
+
+
+def is_shared(config: RunConfig) -> bool:
+    """Whether the run computes part by part: with several workers, or where parts hear of their neighbours by chance."""
+    return config.team.workers > 1 or config.team.boundary < 1
+
+
+def _own_work(config: RunConfig, how: Strategy.Settings, source: GraphSource, layers: int, memory: int) -> OwnWork:
     if config.strategy.name == "global" and config.run.memory and 4 * source.nodes * source.features.width > memory:
         raise InputError(
             f"The strategy global holds all features, {4 * source.nodes * source.features.width:,} bytes, more than --memory. "
             "Pass --strategy mini, or more memory."
         )
-    model = make_model(config, settings, source, task.outputs)
-    if ":" in config.model.name:
-        check_outputs(config.model.name, model, source, task.outputs)
-    layers, seed = _layers(config, model), config.run.seed
+    run = config.run
     clusters = _clusters(config, how, source) if isinstance(how, Cluster.Settings) else None
     strategy = make_strategy(
-        config.strategy.name, how, _neighbours(source), source.splits["train"], layers, seed, clusters=clusters
+        config.strategy.name, how, _neighbours(source), source.splits["train"], layers, run.seed, clusters=clusters
     )
-    data = config.data.model_copy(
-        update={"path": config.data.path.resolve(), "features": source.features.width, "outputs": task.outputs}
+    filler = Filler(source, seed=run.seed, device=run.device, reuse=run.reuse)
+    return OwnWork(source, strategy, filler, Inference(source, memory, run.device, run.reuse))
+
+
+def _team_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, model: nn.Module, layers: int) -> TeamWork:
+    run, team = config.run, config.team
+    weight = source.edge_tables.get("weight")
+    strategy = make_team_strategy(
+        config.strategy.name,
+        how,
+        source.graph,
+        source.team,
+        source.splits["train"],
+        layers,
+        run.seed,
+        boundary=team.boundary,
+        edge_weight=None if weight is None else weight.numpy(),
+        clusters=_shared_clusters(config, how, source) if isinstance(how, Cluster.Settings) else None,
     )
-    final = config.model_copy(
-        update={
-            "data": data,
-            "model": Choice(name=config.model.name, settings=dict(settings)),
-            "strategy": Choice(name=config.strategy.name, settings=strategy.settings.model_dump()),
-            "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
-        }
-    )
-    return Setup(final, source, task, model, strategy, memory)
+    raw, whole_steps = sums_raw_input(model, source), config.strategy.name == "global"
+    # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.
+    mirrors = source.mirrors_of(source.x) if raw and not (run.reuse and whole_steps) else None
+    first_whole = raw and run.reuse and whole_steps and team.boundary < 1
+    whole = source.local_graph(source.graph.whole_layer, source.calls)
+    filler = TeamFiller(source, whole, run.seed, run.reuse, first_whole, mirrors, team.overlap, team.wire)
+    return TeamWork(source, strategy, filler, layers)
 
 
 def budget(config: RunConfig) -> int:
@@ -105,34 +152,58 @@ def resolved_model(choice: Choice) -> Mapping[str, Any]:
 
 
 def read_source(config: RunConfig, memory: int) -> GraphSource:
-    """Open the data with the edge tables this run reads."""
+    """Open the whole graph."""
+    return open_source(config.data.path, _request(config, memory))
+
+
+def read_share(config: RunConfig, memory: int, team: Team) -> WorkerSource:
+    """Open one worker's share of the parts."""
+    return open_worker_source(config.data.path, team, _request(config, memory // team.size))
+
+
+def _request(config: RunConfig, memory: int) -> SourceRequest:
+    """What this run reads: the edge tables of its model and strategy, and features within the budget."""
     name, settings = config.model.name, config.model.settings
     wanted = {"gate": {"attr"}, "rgcn": {"type"}}.get(name, set())
     if settings.get("edge_weights") or config.strategy.settings.get("sampling") == "weighted":
         wanted = wanted | {"weight"}
     optional = set(EDGE_TABLES) if ":" in name else set()  # a model we do not know may read any
-    return open_source(
-        config.data.path,
-        SourceRequest(config.data.normalize, tuple(sorted(wanted)), tuple(sorted(optional - wanted)), memory // _FEATURE_SHARE),
+    return SourceRequest(
+        config.data.normalize, tuple(sorted(wanted)), tuple(sorted(optional - wanted)), memory // _FEATURE_SHARE
     )
 
 
-def make_model(config: RunConfig, settings: Mapping[str, Any], source: GraphSource, outputs: int) -> nn.Module:
-    """The model with its initial weights, on its device."""
+@dataclass(frozen=True)
+class Shapes:
+    """What a model must know of the data."""
+
+    features: int
+    outputs: int
+    edge_features: int = 0
+    relations: int = 0
+
+
+def shapes_of(source: Source, outputs: int) -> Shapes:
+    """The shapes of a graph's tables."""
     attr = source.edge_tables.get("attr")
+    return Shapes(source.features.width, outputs, 0 if attr is None else attr.shape[1], source.relations)
+
+
+def make_model(config: RunConfig, shapes: Shapes) -> nn.Module:
+    """The model with its initial weights, on its device."""
     torch.manual_seed(config.run.seed)  # for what a user's model draws itself
     spec = ModelSpec(
         config.model.name,
-        source.features.width,
-        outputs,
-        edge_features=0 if attr is None else attr.shape[1],
-        relations=source.relations,
-        settings=settings,
+        shapes.features,
+        shapes.outputs,
+        edge_features=shapes.edge_features,
+        relations=shapes.relations,
+        settings=resolved_model(config.model),
     )
     return build_model(spec, config.run.seed).to(config.run.device)
 
 
-def check_outputs(name: str, model: nn.Module, source: GraphSource, outputs: int) -> None:
+def check_outputs(name: str, model: nn.Module, source: Source, outputs: int) -> None:
     """Refuse a model made elsewhere that cannot compute two nodes joined by two edges, or gives outputs of another shape."""
     tables: dict[str, Any] = {f"edge_{table}": rows.new_zeros(2, *rows.shape[1:]) for table, rows in source.edge_tables.items()}
     graph = local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), weighted_degree=torch.ones(2), **tables)
@@ -170,8 +241,45 @@ def _clusters(config: RunConfig, how: Cluster.Settings, source: GraphSource) -> 
     return find_clusters(source.edge_stream(), how, seed=config.run.seed, memory=config.run.memory or _CLUSTER_MEMORY)
 
 
-def _check_validation(config: RunConfig, source: GraphSource) -> None:
-    if len(source.splits.get("val", ())):
+def _shared_clusters(config: RunConfig, how: Cluster.Settings, source: WorkerSource) -> NDArray[Any]:
+    """Clusters of a worker's own rows: the first worker finds those of the whole graph and tells everybody theirs."""
+    team, graph = source.team, source.graph
+    nobody: NDArray[Any] = np.empty(0, np.int64)
+    asked = team.swap_lists(
+        source.calls.forward(), [graph.position[: graph.owned] if peer == 0 else nobody for peer in range(team.size)]
+    )
+    told = [nobody] * team.size
+    if team.rank == 0:
+        clusters = _clusters(config, how, read_source(config, 0))
+        told = [clusters[positions] for positions in asked]
+    return team.swap_lists(source.calls.forward(), told)[0]
+
+
+def sums_raw_input(model: nn.Module, source: WorkerSource) -> bool:
+    """Whether the model's first layer sums input features as they are, before any weight or dropout: seen on a tiny graph."""
+    seen: list[bool] = []
+    x = torch.zeros(2, source.features.width)
+
+    class Spy(View):
+        @property
+        def size(self) -> Size:
+            return source.size
+
+        def linear(self, gather: Copy, reduce: Reduce, rows: torch.Tensor) -> torch.Tensor:
+            seen.append(rows is x)
+            return super().linear(gather, reduce, rows)
+
+    tables: dict[str, Any] = {f"edge_{table}": rows.new_zeros(2, *rows.shape[1:]) for table, rows in source.edge_tables.items()}
+    graph = local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), weighted_degree=torch.ones(2), **tables)
+    state = {name: value.clone() for name, value in model.state_dict().items()}  # batch norm learns from whatever it sees
+    with torch.no_grad():
+        model.train()(Spy(graph, constants=Constants(x)), x)
+    model.load_state_dict(state)
+    return any(seen)
+
+
+def _check_validation(config: RunConfig, source: Source) -> None:
+    if source.split_sizes["val"]:
         return
     wanted = "--patience" if config.run.patience else "--schedule plateau" if config.schedule.name == "plateau" else None
     if wanted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -13,10 +13,13 @@ from torch.nn import functional
 
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Labels, Record
+from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.train.metrics import Score, TaskKind, make_score
 
 LabelKind = Literal["single", "multi", "real"]
+Source: TypeAlias = GraphSource | WorkerSource
+"""What a run reads: the whole graph, or one worker's share of it."""
 
 
 class TaskSettings(Record):
@@ -89,7 +92,7 @@ class Regression(Task):
 TASKS: dict[str, type[Task]] = {kind.kind: kind for kind in (Classification, Multilabel, Regression)}
 
 
-def make_task(settings: TaskSettings, source: GraphSource) -> Task:
+def make_task(settings: TaskSettings, source: Source) -> Task:
     """The task the settings or the labels ask for; refuses labels that do not fit it or are missing where needed."""
     labels = source.labels
     if labels is None or source.y is None:
@@ -101,8 +104,7 @@ def make_task(settings: TaskSettings, source: GraphSource) -> Task:
             f"The task {kind.kind} needs labels of kind '{kind.label_kind}', got '{labels.kind}' in {source.path}. "
             f"Pass --task {fitting}, or other labels."
         )
-    train = source.splits.get("train")
-    if train is None or len(train) == 0:
+    if source.split_sizes["train"] == 0:
         raise InputError(f"{source.path} has no training nodes. Import the graph with --split 60/20/20.")
     _check_labelled(source, source.y)
     outputs = labels.classes if labels.kind != "real" else int(np.prod(source.y.shape[1:], dtype=np.int64))
@@ -113,7 +115,7 @@ def make_task(settings: TaskSettings, source: GraphSource) -> Task:
         if settings.class_weights != "none":
             raise InputError(f"Class weights are for classification, got the task {kind.kind}. Leave class_weights out.")
         return kind(outputs, score)
-    return Classification(outputs, score, _class_weight(settings, source.y[train], outputs))
+    return Classification(outputs, score, _class_weight(settings, source, outputs))
 
 
 def _kind(name: str | None, labels: Labels) -> type[Task]:
@@ -124,29 +126,30 @@ def _kind(name: str | None, labels: Labels) -> type[Task]:
     return TASKS[name]
 
 
-def _check_labelled(source: GraphSource, y: NDArray[Any]) -> None:
+def _check_labelled(source: Source, y: NDArray[Any]) -> None:
     for split, rows in source.splits.items():
         values = y[rows]
         missing = np.isnan(values.reshape(len(values), -1)).any(axis=1) if values.dtype.kind == "f" else values < 0
         bad = np.flatnonzero(missing if missing.ndim == 1 else missing.any(axis=1))
         if len(bad):
-            node = source.ids.user_ids(int(rows[bad[0]]), int(rows[bad[0]]) + 1)[0]
+            node = source.name_of(int(rows[bad[0]]))
             raise InputError(
                 f"Expected a label for every {split} node, got none at node {node}"
                 f"{f' and {len(bad) - 1:,} others' if len(bad) > 1 else ''}. Take them out of the {split} split."
             )
 
 
-def _class_weight(settings: TaskSettings, y: NDArray[Any], classes: int) -> Tensor | None:
+def _class_weight(settings: TaskSettings, source: Source, classes: int) -> Tensor | None:
     """The weight of each class, scaled to a mean of one over the training nodes, so that any batch is fair to all."""
     asked = settings.class_weights
     if asked == "none":
         return None
-    counts = np.bincount(y, minlength=classes)
+    assert source.y is not None
+    counts = source.total(np.bincount(source.y[source.splits["train"]], minlength=classes))
     if asked == "balanced":
         weight = 1 / np.maximum(counts, 1)
     else:
         weight = np.array(asked)
         if len(weight) != classes or not (weight >= 0).all() or not (weight * counts).any():
             raise InputError(f"Expected a positive class weight for each of {classes} classes, got {list(asked)}.")
-    return torch.from_numpy(weight * (len(y) / (weight * counts).sum())).float()
+    return torch.from_numpy(weight * (counts.sum() / (weight * counts).sum())).float()

@@ -1,93 +1,98 @@
-"""The step loop: plans are filled in the background, the model computes, weights move, epochs are scored exactly."""
+"""The step loop: plans are filled in the background, the model computes, weights move, epochs are scored exactly.
+
+The same loop runs in one process and in each worker of a team; workers make the same decisions from the same numbers, and the
+first of them writes the run directory.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
 from starling.core.errors import StarlingError
 from starling.core.memory import peak_rss_bytes, rss_bytes
-from starling.engine.fill import FilledBatch, Filler
-from starling.engine.source import GraphSource
-from starling.infer.layerwise import Inference
+from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
 from starling.train.config import RunConfig
 from starling.train.optimizers import Schedule, clip_gradients, make_optimizer
-from starling.train.results import EpochRecord, Nobody, Scores, TrainResult, Watcher
-from starling.train.run_directory import RunDirectory, check_free
+from starling.train.results import EpochRecord, Nobody, Scores, TrainResult, Watcher, WorkerRecord
+from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup, set_up
-from starling.train.tasks import Task
+from starling.train.sync import GradientSync
+from starling.train.work import outputs_of
 
 
-class Trainer:
-    """Trains one run in one process.
+def fit(
+    config: RunConfig,
+    run: Path | RunDirectory | None = None,
+    *,
+    watch: Watcher | None = None,
+    team: Team | None = None,
+) -> TrainResult:
+    """Train to the end as one worker of `team` (by default alone); the first worker writes the run directory.
 
-    `config` is a `RunConfig`, or its tables as a config file has them: ``{"data": {"path": "graph"}, "model": {"name": "gcn"}}``.
-    `run` is the directory to write, ``runs/<graph>-<number>`` by default.
+    `run` is a path that does not exist yet, or a directory made for this run. The result's model has the best epoch's weights.
     """
-
-    def __init__(
-        self,
-        config: RunConfig | Mapping[str, Mapping[str, Any]],
-        *,
-        run: Path | str | None = None,
-        watch: Watcher | None = None,
-    ) -> None:
-        self.config = config if isinstance(config, RunConfig) else RunConfig.from_tables(config)
-        self._run, self._watch = None if run is None else Path(run), watch or Nobody()
-
-    def fit(self) -> TrainResult:
-        """Train to the end and write the run directory; the result's model has the best epoch's weights."""
-        began = time.monotonic()
-        check_free(self._run)
-        setup = set_up(self.config)
-        optimizer = make_optimizer(setup.model, setup.config.optimizer)
-        schedule = Schedule(
-            optimizer, setup.config.schedule, setup.config.run.epochs, higher_is_better=setup.task.score.higher_is_better
-        )
-        directory = RunDirectory.create(self._run, setup.config.data.path.name)
+    began, team = time.monotonic(), team or Team()
+    team.phase.enter("reading the graph")
+    setup = set_up(config, team)
+    optimizer = make_optimizer(setup.model, setup.config.optimizer)
+    schedule = Schedule(
+        optimizer, setup.config.schedule, setup.config.run.epochs, higher_is_better=setup.task.score.higher_is_better
+    )
+    directory = None
+    if team.rank == 0:
+        directory = run if isinstance(run, RunDirectory) else RunDirectory.create(run, setup.config.data.path.name)
         directory.write_config(setup.config)
-        loop = _Loop(setup, optimizer, schedule, directory, self._watch)
-        result = loop.run(began)
+    result = _Loop(setup, team, optimizer, schedule, directory, watch or Nobody()).run(began)
+    if directory is not None:
         directory.write_summary(result.to_json())
-        return result
+    return result
 
 
 class _Loop:
     """One run under way."""
 
     def __init__(
-        self, setup: Setup, optimizer: torch.optim.Optimizer, schedule: Schedule, directory: RunDirectory, watch: Watcher
+        self,
+        setup: Setup,
+        team: Team,
+        optimizer: torch.optim.Optimizer,
+        schedule: Schedule,
+        directory: RunDirectory | None,
+        watch: Watcher,
     ) -> None:
-        self._setup, self._settings = setup, setup.config.run
-        self._model, self._task, self._strategy = setup.model, setup.task, setup.strategy
+        self._setup, self._settings, self._team = setup, setup.config.run, team
+        self._model, self._task, self._work = setup.model, setup.task, setup.work
         self._optimizer, self._schedule, self._directory, self._watch = optimizer, schedule, directory, watch
-        device, reuse = self._settings.device, self._settings.reuse
-        self._filler = Filler(setup.source, seed=self._settings.seed, device=device, reuse=reuse)
-        self._inference = Inference(setup.source, setup.memory, device, reuse)
+        self._sync = GradientSync(setup.model, team)
         self._records: list[EpochRecord] = []
         self._best: tuple[int, Scores, dict[str, Tensor]] | None = None
+        self._steps = 0
 
     def run(self, began: float) -> TrainResult:
         """All epochs, or fewer where validation stops getting better."""
-        self._watch.begin(self._settings.epochs, self._strategy.steps_per_epoch, self._task.score.name)
-        with Background(self._batches(), stage="preparing batches") as batches:
-            for epoch in range(1, self._settings.epochs + 1):
+        epochs = self._settings.epochs
+        self._watch.begin(epochs, self._work.steps_per_epoch, self._task.score.name)
+        with Background(self._work.batches(epochs), stage="preparing batches") as batches:
+            for epoch in range(1, epochs + 1):
                 self._epoch(epoch, batches)
                 if self._settings.patience and epoch - self._best_epoch >= self._settings.patience:
                     break
         assert self._best is not None, "the last epoch is evaluated"
         best_epoch, scores, weights = self._best
         self._model.load_state_dict(weights)
+        workers = [record.workers for record in self._records]
         return TrainResult(
-            run=self._directory.path,
+            run=self._directory.path if self._directory is not None else Path(),
             strategy=self._setup.config.strategy.name,
             epochs=len(self._records),
             metric=self._task.score.name,
@@ -95,58 +100,66 @@ class _Loop:
             scores=scores,
             final_loss=self._records[-1].loss,
             epoch_seconds_median=statistics.median(record.seconds for record in self._records),
-            peak_rss_bytes=peak_rss_bytes(),
+            peak_rss_bytes=max(worker.peak_rss_bytes for worker in workers[-1]),
             seconds=round(time.monotonic() - began, 3),
             losses=tuple(record.loss for record in self._records),
             model=self._model,
+            workers=self._team.size,
+            parallel=self._setup.config.team.parallel,
+            sync=self._setup.config.sync.name,
+            bytes_sent_per_epoch=int(statistics.median(sum(sum(w.accounts.bytes_to) for w in epoch) for epoch in workers)),
         )
 
     @property
     def _best_epoch(self) -> int:
         return self._best[0] if self._best is not None else 0
 
-    def _batches(self) -> Iterator[FilledBatch]:
-        """The filled batches of all epochs in one stream, so that the next epoch's first is ready when this one ends."""
-        for epoch in range(1, self._settings.epochs + 1):
-            for plan in self._strategy.plans(epoch):
-                yield self._filler.fill(plan)
-
     def _epoch(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
-        began, rate, total, shares = time.monotonic(), self._schedule.rate, 0.0, 0
+        began, rate, total, shares = time.monotonic(), self._schedule.rate, 0.0, 0.0
         self._model.train()
-        for step in range(self._strategy.steps_per_epoch):
+        for step in range(1, self._work.steps_per_epoch + 1):
+            self._team.phase.enter(f"epoch {epoch}, step {step}")
             batch = next(batches)
-            loss = self._step(batch, epoch, step + 1)
-            share = len(batch.y) if batch.weight is None else 1
-            total, shares = total + loss * share, shares + share
-            self._watch.step(epoch, step + 1, loss)
+            loss = self._step(batch, epoch, step)
+            total, shares = total + loss * batch.share, shares + batch.share
+            self._watch.step(epoch, step, loss)
         trained = time.monotonic()
+        workers = self._account(epoch)
         due = epoch % self._settings.evaluate_every == 0 or epoch == self._settings.epochs
-        scores = evaluate(self._model, self._inference, self._setup.source, self._task) if due else None
+        self._team.phase.enter(f"evaluation after epoch {epoch}")
+        scores = self._work.scores(self._model, self._task.score) if due else None
         if scores is not None:
             self._keep_if_best(epoch, scores)
         self._schedule.epoch_ended(scores.val if scores else None)
-        record = EpochRecord(
-            epoch, total / max(shares, 1), rate, trained - began, time.monotonic() - trained, rss_bytes(), scores
-        )
+        seconds, evaluating = trained - began, time.monotonic() - trained
+        record = EpochRecord(epoch, total / max(shares, 1), rate, seconds, evaluating, rss_bytes(), scores, workers)
         self._records.append(record)
-        self._directory.append_metrics(record.to_json())
+        if self._directory is not None:
+            self._directory.append_metrics(record.to_json())
         self._watch.epoch(record)
 
     def _step(self, batch: FilledBatch, epoch: int, step: int) -> float:
         self._optimizer.zero_grad(set_to_none=True)
         given = outputs_of(self._model, batch)
         loss = self._task.loss(given[batch.outputs], batch.y, batch.weight)
-        value = float(loss.detach())
+        loss.backward()  # type: ignore[no-untyped-call]
+        value = self._sync.reduce(loss.detach(), self._steps)
         if not math.isfinite(value):
+            where = "" if self._directory is None else f" What was learnt before is in {self._directory.path}."
             raise StarlingError(
                 f"The loss became {value} in epoch {epoch}, step {step}. Lower --lr (it is {self._schedule.rate:g}), pass "
-                f"--clip 1, or look for extreme features. What was learnt before is in {self._directory.path}."
+                f"--clip 1, or look for extreme features.{where}"
             )
-        loss.backward()  # type: ignore[no-untyped-call]
         clip_gradients(self._model, self._setup.config.optimizer.clip)
         self._optimizer.step()
+        self._steps += 1
         return value
+
+    def _account(self, epoch: int) -> tuple[WorkerRecord, ...]:
+        """What every worker's time and traffic of this epoch went into."""
+        mine = WorkerRecord(self._team.ledger.close(), peak_rss_bytes())
+        lists = self._team.all_lists(make_tag(Channel.SUMS, epoch, 0), mine.to_numbers())
+        return tuple(WorkerRecord.from_numbers(numbers, self._team.size) for numbers in lists)
 
     def _keep_if_best(self, epoch: int, scores: Scores) -> None:
         """Keep weights that beat all before on validation; without validation nodes, the latest."""
@@ -154,20 +167,5 @@ class _Loop:
         if scores.val is None or self._task.score.better(scores.val, before):
             weights = {name: value.detach().cpu().clone() for name, value in self._model.state_dict().items()}
             self._best = (epoch, scores, weights)
-            self._directory.save_weights(weights)
-
-
-def outputs_of(model: nn.Module, batch: FilledBatch) -> Tensor:
-    """What the model gives for the last view's destinations; a graph that serves all layers is passed once."""
-    one = all(view.graph is batch.views[0].graph for view in batch.views)
-    given: Tensor = model(batch.views[0] if one else batch.views, batch.x)
-    return given
-
-
-def evaluate(model: nn.Module, inference: Inference, source: GraphSource, task: Task) -> Scores:
-    """The metric on each split, from exact outputs."""
-    assert source.y is not None, "a task checks that there are labels"
-    outputs, y = inference.outputs(model), source.y
-    nobody = y[:0]
-    train, val, test = (task.score.of(outputs, y, source.splits.get(name, nobody)) for name in ("train", "val", "test"))
-    return Scores(train, val, test)
+            if self._directory is not None:
+                self._directory.save_weights(weights)

@@ -1,0 +1,112 @@
+"""Breadth-first search by a team: from the rows that one layer gives to the rows it needs, here and at everybody else's.
+
+Each worker looks only at in-edges it holds. Rows it needs of others it asks them for, by their place in the list of rows that are
+mirrored here, which both sides have; owners compute these rows too, one layer further out. In a vertex-cut owners first say which
+rows are being computed, since in-edges of these lie elsewhere as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
+from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.kernels.frontier import FrontierPool
+from starling.kernels.sampling import Taken
+from starling.plan.batch import Block
+
+Take = Callable[[NDArray[Any]], Taken]
+"""In-edges of some of the worker's rows."""
+
+
+class ActiveSet:
+    """The search of one step, layer by layer from the targets outwards; every worker makes the same calls."""
+
+    def __init__(self, graph: WorkerGraph, team: Team, pool: FrontierPool, number: int) -> None:
+        self._graph, self._team, self._pool, self._number, self._call = graph, team, pool, number, 0
+
+    def expand(self, own: NDArray[Any], take: Take) -> tuple[WorkerLayer, NDArray[Any]]:
+        """The layer that gives the rows `own`, and the own rows it reads: `own` first, then the others."""
+        full, size = self._graph.traffic, self._team.size
+        elsewhere = self.announce(own).mirrors if self._graph.spread else own[:0]
+        given = np.concatenate([own, elsewhere])
+        taken = take(given)
+        with self._pool.frontier(given) as frontier:
+            places = frontier.extend(taken.neighbours)
+            found = frontier.rows.copy()
+        is_mirror = found >= full.owned
+        mirrors = np.sort(found[is_mirror])
+        bounds = np.searchsorted(mirrors, full.owned + np.array(full.mirror_offsets))
+        asked = [mirrors[bounds[w] : bounds[w + 1]] - full.mirrors_of(w).start for w in range(size)]
+        wanted = [full.send[w][indices] for w, indices in enumerate(self._swap(asked))]
+        with self._pool.frontier(own) as frontier:
+            number = np.empty(len(found), np.int32)
+            number[~is_mirror] = frontier.extend(found[~is_mirror])
+            send = [frontier.extend(rows) for rows in wanted]
+            reads = frontier.rows.astype(own.dtype)
+        number[is_mirror] = len(reads) + np.searchsorted(mirrors, found[is_mirror])
+        rows = np.concatenate([reads, mirrors])
+        offsets, row_scale = taken.offsets, taken.row_scale
+        if self._graph.spread:  # a list for every row, empty for those nobody computes here
+            offsets, row_scale = _for_all_rows(taken, number[: len(given)], len(rows))
+        block = Block(offsets, number[places], taken.entry, len(rows), row_scale, taken.edge_scale)
+        return WorkerLayer(block, rows, len(own), make_traffic(len(reads), send, np.diff(bounds).tolist())), reads
+
+    def announce(self, own: NDArray[Any]) -> Announced:
+        """Tell everybody which of the rows they mirror are among `own`, and hear the same of theirs."""
+        full = self._graph.traffic
+        with self._pool.frontier(own) as frontier:
+            place = [frontier.places[rows] for rows in full.send]
+        heard = self._swap([np.flatnonzero(places >= 0) for places in place])
+        heard[self._team.rank] = heard[self._team.rank][:0]
+        mirrors = [full.mirrors_of(w).start + indices for w, indices in enumerate(heard)]
+        return Announced(
+            np.concatenate(mirrors).astype(own.dtype),
+            [len(part) for part in mirrors],
+            [places[places >= 0] for places in place],
+        )
+
+    def totals(self, announced: Announced, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Counts of own rows and of announced mirrors → for each of these rows, the total over all workers."""
+        own = len(counts) - len(announced.mirrors)
+        pieces = np.split(counts[own:], np.cumsum(announced.mirror_counts)[:-1])
+        total = counts.copy()
+        for worker, theirs in enumerate(self._swap(pieces)):
+            if worker != self._team.rank:
+                total[announced.told[worker]] += theirs
+        answers = self._swap([total[places] for places in announced.told])
+        answers[self._team.rank] = answers[self._team.rank][:0]
+        total[own:] = np.concatenate(answers)
+        return total
+
+    def _swap(self, lists: list[NDArray[Any]]) -> list[NDArray[np.int64]]:
+        self._call += 1
+        return self._team.swap_lists(make_tag(Channel.PLAN, self._number, self._call), lists)
+
+
+@dataclass(frozen=True, eq=False)
+class Announced:
+    """Mirrors here that their owners compute, by owner and ascending, and places of own rows that were told to each worker."""
+
+    mirrors: NDArray[Any]
+    mirror_counts: list[int]
+    told: list[NDArray[Any]]
+
+
+def _for_all_rows(taken: Taken, number: NDArray[np.int32], rows: int) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+    """Lists of some rows, ascending in `number` → of all rows, the others' empty."""
+    lengths = np.zeros(rows + 1, np.int64)
+    lengths[number.astype(np.int64) + 1] = np.diff(taken.offsets)
+    if taken.row_scale is None:
+        return np.cumsum(lengths), None
+    scale = np.ones(rows, np.float32)
+    scale[number] = taken.row_scale
+    return np.cumsum(lengths), scale

@@ -1,0 +1,101 @@
+"""Fill a worker's plan: views that exchange rows with the team, features of own inputs, labels of own targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starling.comm.tags import Channel
+from starling.engine.fill import FilledBatch
+from starling.engine.hybrid.exchange import Calls, TeamExchange, Wire
+from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.view import TeamView
+from starling.nn.graph import LocalGraph
+from starling.nn.reuse import Constants
+from starling.nn.view import Moment, Size
+
+_TABLES = 6000
+"""Messages of a step's planning from this number on belong to its tables."""
+
+
+@dataclass(frozen=True)
+class TeamFiller:
+    """Fills plans of one worker.
+
+    With `reuse`, sums of constant input features over the whole graph are kept. `first_whole`: the first layer of every step takes
+    all neighbours, although later ones leave some out, because its sums are kept (as BNS-GCN does).
+    """
+
+    source: WorkerSource
+    whole: LocalGraph
+    """All rows and edges of this worker, made once, so that what kernels prepare for them is made once."""
+    seed: int = 0
+    reuse: bool = True
+    first_whole: bool = False
+    mirror_x: Tensor | None = None
+    """All mirrors' features, fetched once, where they are read in every step."""
+    overlap: bool = True
+    wire: Wire = "float32"
+
+    def fill(self, plan: WorkerPlan) -> FilledBatch:
+        """The views, features and labels of one step."""
+        calls = Calls(plan.number)
+        moment = Moment(self.seed, plan.epoch, plan.step)
+        source, layers, sizes = self.source, list(plan.layers), list(plan.sizes)
+        constants = None
+        if self.first_whole:
+            layers[0], sizes[0] = source.graph.whole_layer, source.size
+        if self.reuse and layers[0] is source.graph.whole_layer:
+            constants = source.constants
+        graphs = {id(source.graph.whole_layer): self.whole}
+        planning = Calls(plan.number, Channel.PLAN, _TABLES)
+        for layer in layers:  # one layer may stand for several
+            if id(layer) not in graphs:
+                graphs[id(layer)] = source.local_graph(layer, planning)
+        x = self._inputs(layers[0])
+        views = tuple(
+            self._view(number, layer, graphs[id(layer)], sizes[number], x, calls, moment, constants)
+            for number, layer in enumerate(layers)
+        )
+        assert source.y is not None, "a task checks that there are labels"
+        y = torch.from_numpy(np.ascontiguousarray(source.y[plan.targets]))
+        weight = torch.full((len(plan.targets),), 1 / max(plan.total_targets, 1))
+        return FilledBatch(views, x, y, torch.from_numpy(plan.outputs), weight, float(plan.total_targets))
+
+    def whole_views(self, layers: int, number: int) -> tuple[tuple[TeamView, ...], Tensor]:
+        """Views of the whole graph for an evaluation, and the own features."""
+        source, calls = self.source, Calls(number, Channel.EVALUATE)
+        constants = source.constants if self.reuse else None
+        views = tuple(
+            self._view(k, source.graph.whole_layer, self.whole, source.size, source.x, calls, Moment(), constants)
+            for k in range(layers)
+        )
+        return views, source.x
+
+    def _inputs(self, layer: WorkerLayer) -> Tensor:
+        own = layer.rows[: layer.traffic.owned]
+        if len(own) == self.source.graph.owned and np.array_equal(own, np.arange(len(own))):
+            return self.source.x
+        return torch.from_numpy(self.source.features.rows(own))
+
+    def _view(
+        self,
+        number: int,
+        layer: WorkerLayer,
+        graph: LocalGraph,
+        size: Size,
+        x: Tensor,
+        calls: Calls,
+        moment: Moment,
+        constants: Constants | None,
+    ) -> TeamView:
+        source, known = self.source, None
+        if number == 0 and self.mirror_x is not None and constants is None:
+            mirrors = torch.from_numpy(layer.rows[layer.traffic.owned :].astype(np.int64) - source.graph.owned)
+            known = (x, self.mirror_x if layer is source.graph.whole_layer else self.mirror_x[mirrors])
+        exchange = TeamExchange(source.team, layer.traffic, calls, number, source.graph.spread, layer.outputs, self.wire, known)
+        return TeamView(graph, exchange, moment, constants if layer is source.graph.whole_layer else None, size, self.overlap)

@@ -1,0 +1,186 @@
+"""What one worker reads in training: its graph, the features and labels of its own nodes, edge tables beside their edges.
+
+Whatever depends on the whole graph (degrees by weight or relation, statistics of columns) is summed over the team once, here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
+from starling.core.errors import InputError
+from starling.core.manifest import Labels
+from starling.engine.features import Features, SpreadFeatures, in_memory, normalized, open_features
+from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph
+from starling.engine.source import SPLITS, SourceRequest, edge_matrix
+from starling.nn.graph import LocalGraph
+from starling.nn.reuse import Constants
+from starling.nn.view import Size
+from starling.store.parts import open_parts
+
+_SETUP = 100
+"""Messages of the setup channel below this number belong to strategies."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerSource:
+    """Everything a worker may read. `splits` are own rows; `total` sums arrays over the team."""
+
+    path: Path
+    team: Team
+    graph: WorkerGraph
+    features: Features
+    labels: Labels | None
+    y: NDArray[Any] | None
+    splits: dict[str, NDArray[np.int64]]
+    edge_tables: dict[str, Tensor]
+    relations: int
+    weighted_degree: Tensor | None
+    """The sum of in-edges' weights of every row, mirrors included."""
+    split_sizes: dict[str, int]
+    """Nodes of each split, all workers together."""
+    calls: Calls
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the whole graph has."""
+        return self.graph.manifest.nodes
+
+    @property
+    def size(self) -> Size:
+        """The whole graph in numbers."""
+        return Size(self.nodes, self.nodes, self.graph.manifest.edges)
+
+    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The sum of arrays over all workers; everybody asks in the same order."""
+        summed: NDArray[Any] = self.team.all_sum(self.calls.forward(), torch.from_numpy(np.array(values))).numpy()
+        return summed
+
+    def name_of(self, row: int) -> str:
+        """An own node, as a message calls it."""
+        return f"number {int(self.graph.position[row]):,} of the imported graph"
+
+    @cached_property
+    def x(self) -> Tensor:
+        """The features of all own nodes, in memory."""
+        return torch.from_numpy(self.features.all())
+
+    def mirrors_of(self, rows: Tensor) -> Tensor:
+        """Rows of all mirrors, given everybody's own."""
+        return self._exchange.pull(rows)[self.graph.owned :].clone()
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Aggregates of `x` over the whole graph, kept for training and evaluation alike."""
+        return Constants(self.x)
+
+    def local_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
+        """A planned layer with its tables; where lists are spread, workers add up how long they are by relation."""
+        block, rows = layer.block, layer.rows
+        edge = torch.from_numpy(np.asarray(block.edge)).long() if self.edge_tables else None
+        index = torch.from_numpy(np.asarray(rows, np.int64))
+        weighted = self.weighted_degree
+        return LocalGraph(
+            torch.from_numpy(np.asarray(block.offsets)),
+            torch.from_numpy(np.asarray(block.neighbours)),
+            block.sources,
+            layer.outputs,
+            degree=torch.from_numpy(self.graph.in_degree)[index],
+            weighted_degree=None if weighted is None else weighted[index],
+            relation_degree=self._relation_degree(layer, edge, calls),
+            row_scale=_tensor(block.row_scale),
+            edge_scale=_tensor(block.edge_scale),
+            position=torch.from_numpy(self.graph.position)[index],
+            **{f"edge_{name}": table[edge] for name, table in self.edge_tables.items()},
+        )
+
+    def _relation_degree(self, layer: WorkerLayer, edge: Tensor | None, calls: Calls) -> Tensor | None:
+        """In-edges of every row of a layer by relation, all workers' together; None where a worker has them all."""
+        if edge is None or "type" not in self.edge_tables or not self.graph.spread:
+            return None
+        block = layer.block
+        row = np.repeat(np.arange(block.destinations), np.diff(block.offsets))
+        counts = np.zeros((block.destinations, max(self.relations, 1)), np.float32)
+        np.add.at(counts, (row, self.edge_tables["type"][edge].numpy()), 1)
+        exchange = TeamExchange(self.team, layer.traffic, calls, spread=True, outputs=layer.traffic.owned)
+        return exchange.pull(exchange.push_sum(torch.from_numpy(counts)))
+
+    @property
+    def _exchange(self) -> TeamExchange:
+        return whole_exchange(self.team, self.graph, self.calls)
+
+
+def whole_exchange(team: Team, graph: WorkerGraph, calls: Calls) -> TeamExchange:
+    """An exchange over all rows that anybody mirrors."""
+    return TeamExchange(team, graph.traffic, calls, spread=graph.spread, outputs=graph.owned)
+
+
+def open_worker_source(path: Path, team: Team, request: SourceRequest) -> WorkerSource:
+    """Open a worker's share of a parts directory."""
+    parts = open_parts(path)
+    manifest = parts.manifest
+    if "x" not in manifest.node_tables:
+        raise InputError(f"{path} has no features 'x' for all its nodes. Import the graph with --features.")
+    graph = open_worker_graph(parts, team.rank, team.size)
+    splits = {name: np.flatnonzero(graph.node_column(name)) for name in SPLITS if name in manifest.node_tables}
+    calls = Calls(0, Channel.SETUP, _SETUP)
+
+    def total(values: NDArray[Any]) -> NDArray[Any]:
+        return team.all_sum(calls.forward(), torch.from_numpy(values)).numpy()
+
+    shards = [open_features(shard.node_table("x")) for shard in graph.shards]
+    features = shards[0] if len(shards) == 1 else SpreadFeatures(shards, np.arange(graph.owned))
+    features = normalized(features, request.normalize, splits.get("train", np.empty(0, np.int64)), total)
+    if request.feature_bytes is None or 4 * features.count * features.width <= request.feature_bytes:
+        features = in_memory(features)
+    names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
+    tables = {name: _typed(graph.edge_column(name), name) for name in names}
+    y = graph.node_column("y") if manifest.labels is not None else None
+    relations = len(manifest.edge_types)
+    if not relations and "type" in tables:
+        most = np.array([int(tables["type"].max()) + 1 if len(tables["type"]) else 0])
+        relations = int(np.max(team.all_lists(make_tag(Channel.SETUP, 0, _SETUP), most)))
+    exchange = whole_exchange(team, graph, calls)
+    counts = total(np.array([len(splits.get(name, ())) for name in SPLITS])).tolist()
+    return WorkerSource(
+        path,
+        team,
+        graph,
+        features,
+        manifest.labels,
+        y,
+        splits,
+        tables,
+        relations,
+        _weighted_degree(graph, tables, exchange),
+        dict(zip(SPLITS, counts, strict=True)),
+        calls,
+    )
+
+
+def _weighted_degree(graph: WorkerGraph, tables: dict[str, Tensor], exchange: TeamExchange) -> Tensor | None:
+    if "weight" not in tables:
+        return None
+    lengths = torch.from_numpy(np.diff(graph.incoming.offsets))
+    here = torch.segment_reduce(tables["weight"].float(), "sum", lengths=lengths, unsafe=True, initial=0.0)
+    return exchange.pull(exchange.push_sum(here[:, None]))[:, 0]
+
+
+def _typed(values: NDArray[Any], name: str) -> Tensor:
+    table = torch.from_numpy(np.ascontiguousarray(values))
+    return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()
+
+
+def _tensor(values: NDArray[Any] | None) -> Tensor | None:
+    return None if values is None else torch.from_numpy(values)

@@ -1,0 +1,232 @@
+"""The strategies of a team: the same steps as in one process, each worker planning its own rows of them.
+
+Planning talks to the other workers, on tags of its own, so it may run in the background of training.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
+from starling.core.errors import InputError
+from starling.core.keyed import stream_key
+from starling.engine.hybrid.active import ActiveSet, Take
+from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.kernels.frontier import FrontierPool
+from starling.kernels.induced import take_within
+from starling.kernels.keyed_order import keyed_order
+from starling.kernels.sampling import Taken, take_all
+from starling.nn.view import Size
+from starling.plan.cluster import Cluster
+from starling.plan.hops import Moment
+from starling.plan.mini import Mini, hop_samplers
+from starling.plan.source import NeighbourSource
+from starling.plan.strategy import Strategy
+from starling.plan.targets import TargetBatches
+
+_SIZES, _POSITIONS, _CLUSTERS = 1 << 12, 1, 2
+"""Numbers of messages: of sizes in a step, of training positions and dealt clusters when a run begins."""
+
+
+class TeamStrategy(ABC):
+    """Deals out the steps of an epoch to a worker. Plans are made in order, each once, by every worker."""
+
+    def __init__(self, graph: WorkerGraph, team: Team, train_rows: NDArray[Any], layers: int, boundary: Boundary) -> None:
+        self.graph, self.team, self.layers, self.boundary = graph, team, layers, boundary
+        self.train_rows = np.sort(train_rows).astype(np.int64)
+        self._pool = FrontierPool(graph.rows)
+
+    @property
+    @abstractmethod
+    def steps_per_epoch(self) -> int:
+        """How many plans an epoch has, the same for all workers."""
+
+    def plans(self, epoch: int) -> Iterator[WorkerPlan]:
+        """The steps of an epoch (from 1) in order."""
+        for step in range(self.steps_per_epoch):
+            yield self.plan(epoch, step)
+
+    def plan(self, epoch: int, step: int) -> WorkerPlan:
+        """One step; every worker asks for the same one."""
+        number = (epoch - 1) * self.steps_per_epoch + step
+        layers, targets, outputs = self._layers(epoch, step, ActiveSet(self.graph, self.team, self._pool, number))
+        counts = [value for layer in layers for value in (layer.size.sources, layer.size.destinations, layer.size.edges)]
+        everywhere = np.sum(
+            self.team.all_lists(make_tag(Channel.PLAN, number, _SIZES), np.array([*counts, len(targets)])), axis=0
+        )
+        sizes = tuple(Size(*map(int, everywhere[3 * k : 3 * k + 3])) for k in range(len(layers)))
+        return WorkerPlan(epoch, step, number, layers, sizes, targets, outputs, int(everywhere[-1]))
+
+    @abstractmethod
+    def _layers(self, epoch: int, step: int, active: ActiveSet) -> tuple[tuple[WorkerLayer, ...], NDArray[Any], NDArray[Any]]:
+        """The layers, outermost first; the own targets, and their places among the last one's outputs."""
+
+    def _thinned(self, take: Take, epoch: int) -> Take:
+        return lambda rows: self.boundary.thin(take(rows), rows, epoch)
+
+
+class TeamGlobal(TeamStrategy):
+    """All nodes in one step; one layer stands for all."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """One."""
+        return 1
+
+    def _layers(self, epoch: int, step: int, active: ActiveSet) -> tuple[tuple[WorkerLayer, ...], NDArray[Any], NDArray[Any]]:
+        layer = self.graph.whole_layer if self.boundary.probability == 1 else self._thin_layer(epoch, active)
+        return (layer,) * self.layers, self.train_rows, self.train_rows
+
+    def _thin_layer(self, epoch: int, active: ActiveSet) -> WorkerLayer:
+        own = np.arange(self.graph.owned, dtype=np.int64)
+        layer, _ = active.expand(own, self._thinned(lambda rows: take_all(self.graph.incoming, rows), epoch))
+        return layer
+
+
+class TeamMini(TeamStrategy):
+    """Batches of the whole team's training nodes in keyed order; each worker has those it owns."""
+
+    def __init__(self, settings: Mini.Settings, source: NeighbourSource, seed: int, threads: int | None, **common: Any) -> None:
+        super().__init__(**common)
+        if settings.sampling == "layerwise":
+            raise InputError(
+                "Layer-wise sampling draws from all rows of a layer at once, which a team of workers does not hold in one place. "
+                "Use --parallel data, or one worker."
+            )
+        if self.graph.spread and settings.fanouts is not None and set(settings.fanouts) != {"all"}:
+            raise InputError(
+                "Fan-outs sample from whole neighbour lists, got a vertex-cut. Leave out --fanouts, or partition into an edge-cut."
+            )
+        self._hops, self._seed = hop_samplers(settings, source, self.layers, threads), seed
+        positions = self.graph.position[self.train_rows]
+        everywhere = np.concatenate(self.team.all_lists(make_tag(Channel.SETUP, 0, _POSITIONS), positions))
+        # everybody knows all training positions: 8 bytes a training node
+        self._targets = TargetBatches(everywhere, everywhere, settings.batch_size, seed=seed, shuffle=settings.shuffle)
+        order = np.argsort(positions)
+        self._positions, self._rows = positions[order], self.train_rows[order]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches until every training node was a target once."""
+        return self._targets.steps
+
+    def _layers(self, epoch: int, step: int, active: ActiveSet) -> tuple[tuple[WorkerLayer, ...], NDArray[Any], NDArray[Any]]:
+        own = targets = self._mine(self._targets.batch(epoch, step))
+        layers: list[WorkerLayer] = []
+        for hop, sampler in enumerate(self._hops):
+            moment = Moment(self._seed, epoch, step, hop)
+            layer, own = active.expand(own, self._thinned(lambda rows, s=sampler, m=moment: s.take(rows, m), epoch))  # type: ignore[misc]
+            layers.append(layer)
+        return tuple(reversed(layers)), targets, np.arange(len(targets))
+
+    def _mine(self, positions: NDArray[Any]) -> NDArray[np.int64]:
+        place = np.searchsorted(self._positions, positions)
+        found = place < len(self._positions)
+        found[found] = self._positions[place[found]] == positions[found]
+        return self._rows[place[found]]
+
+
+class TeamCluster(TeamStrategy):
+    """Whole clusters a step (plan/cluster.py); a cluster may lie with several workers."""
+
+    def __init__(
+        self, settings: Cluster.Settings, clusters: NDArray[Any], seed: int, threads: int | None, **common: Any
+    ) -> None:
+        super().__init__(**common)
+        if settings.boundary_hops > self.layers:
+            raise InputError(
+                f"Expected at most {self.layers} boundary hops, one a layer, got {settings.boundary_hops}. Lower --boundary-hops."
+            )
+        self._settings, self._seed, self._threads = settings, seed, threads
+        self._clusters = clusters[: self.graph.owned]
+        mine = np.unique(self._clusters[self.train_rows])
+        self._dealt = np.unique(np.concatenate(self.team.all_lists(make_tag(Channel.SETUP, 0, _CLUSTERS), mine)))
+        if settings.clusters_per_step > len(self._dealt):
+            raise InputError(
+                f"Expected at most {len(self._dealt):,} clusters a step, as many as hold training nodes, "
+                f"got {settings.clusters_per_step:,}."
+            )
+        self._trained = np.zeros(self.graph.owned, np.bool_)
+        self._trained[self.train_rows] = True
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps until every cluster with training nodes was dealt once."""
+        return -(-len(self._dealt) // self._settings.clusters_per_step)
+
+    def _layers(self, epoch: int, step: int, active: ActiveSet) -> tuple[tuple[WorkerLayer, ...], NDArray[Any], NDArray[Any]]:
+        together = self._settings.clusters_per_step
+        order = keyed_order(stream_key(self._seed, "clusters", epoch), self._dealt)
+        own = members = np.flatnonzero(np.isin(self._clusters, self._dealt[order[step * together : (step + 1) * together]]))
+        layers: list[WorkerLayer] = []
+        lists = self.graph.incoming
+        for _ in range(self._settings.boundary_hops):
+            layer, own = active.expand(own, self._thinned(lambda rows: take_all(lists, rows, self._threads), epoch))
+            layers.append(layer)
+        inside = self.layers - len(layers)
+        if inside:
+            layer, _ = active.expand(own, self._within(own, active, epoch))
+            layers.extend([layer] * inside)
+        outputs = np.flatnonzero(self._trained[members])
+        return tuple(reversed(layers)), members[outputs], outputs
+
+    def _within(self, own: NDArray[Any], active: ActiveSet, epoch: int) -> Take:
+        """Edges among the rows of the step, everywhere; what is left of a list is scaled to its whole length."""
+        announced = active.announce(own)
+        together = np.concatenate([own, announced.mirrors])
+
+        def take(rows: NDArray[Any]) -> Taken:
+            with self._pool.frontier(together) as frontier:
+                taken = take_within(self.graph.incoming, rows, frontier.places, self._threads)
+            left = np.diff(taken.offsets)
+            if self.graph.spread:
+                left = active.totals(announced, left)
+            whole = self.graph.in_degree[rows]
+            scale = np.where(left > 0, whole / np.maximum(left, 1), 1.0).astype(np.float32)
+            inside = Taken(taken.offsets, together[taken.neighbours], taken.entry, scale)
+            return self.boundary.thin(inside, rows, epoch)
+
+        return take
+
+
+def make_team_strategy(
+    name: str,
+    settings: Strategy.Settings,
+    graph: WorkerGraph,
+    team: Team,
+    train_rows: NDArray[Any],
+    layers: int,
+    seed: int,
+    *,
+    boundary: float = 1.0,
+    edge_weight: NDArray[Any] | None = None,
+    clusters: NDArray[Any] | None = None,
+    threads: int | None = None,
+) -> TeamStrategy:
+    """The strategy of a name for one worker of a team; refuses those that a team cannot compute together."""
+    common = {
+        "graph": graph,
+        "team": team,
+        "train_rows": train_rows,
+        "layers": layers,
+        "boundary": Boundary(graph, boundary, seed),
+    }
+    if name == "global":
+        return TeamGlobal(**common)  # type: ignore[arg-type]
+    if isinstance(settings, Mini.Settings):
+        source = NeighbourSource(graph.incoming, graph.rows, graph.position, edge_weight, graph.in_degree)
+        return TeamMini(settings, source, seed, threads, **common)
+    if isinstance(settings, Cluster.Settings):
+        assert clusters is not None, "the run finds clusters first"
+        return TeamCluster(settings, clusters, seed, threads, **common)
+    raise InputError(
+        f"Workers of --parallel hybrid compute global, mini and cluster steps together, got {name}. Use one worker."
+    )

@@ -1,0 +1,182 @@
+"""The part of a graph that one worker holds: the shards of its parts joined into one.
+
+Workers take consecutive parts, so that a worker owns a contiguous range of global ids too, and what holds for a part (owned rows
+first, then mirrors in ascending global id, which is by owner) holds for the worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.errors import InputError
+from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.traffic import Traffic, make_traffic
+from starling.kernels.csr import Csr, index_type
+from starling.plan.batch import Block
+from starling.store.graph import CsrTable
+from starling.store.parts import Parts, Shard
+from starling.store.parts_manifest import PartsManifest
+
+
+def parts_of_worker(worker: int, workers: int, parts: int) -> range:
+    """The consecutive parts a worker takes, as equally many as can be."""
+    return range(parts * worker // workers, parts * (worker + 1) // workers)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerGraph:
+    """Rows are N owned nodes, then H mirrors. `incoming` has a list for every owned row; in a vertex-cut for mirrors too.
+
+    `part` is the part that owns each row, `position` its place in the imported graph, `in_degree` that in the whole graph.
+    `traffic` names all rows that anybody mirrors.
+    """
+
+    manifest: PartsManifest
+    shards: tuple[Shard, ...]
+    incoming: Csr
+    position: NDArray[np.int64]
+    in_degree: NDArray[np.int64]
+    part: NDArray[np.int32]
+    traffic: Traffic
+
+    @property
+    def owned(self) -> int:
+        """N."""
+        return self.traffic.owned
+
+    @property
+    def rows(self) -> int:
+        """N + H."""
+        return self.traffic.rows
+
+    @property
+    def spread(self) -> bool:
+        """Whether in-edges of one node lie with several workers."""
+        return self.manifest.kind == "vertex-cut"
+
+    @cached_property
+    def whole_layer(self) -> WorkerLayer:
+        """A layer with all rows and edges, made once, so that what is prepared for it is made once."""
+        lists = self.incoming
+        entry = np.arange(len(lists.neighbours), dtype=index_type(len(lists.neighbours)))
+        block = Block(lists.offsets, lists.neighbours.astype(np.int32, copy=False), entry, self.rows)
+        return WorkerLayer(block, np.arange(self.rows), self.owned, self.traffic)
+
+    def node_column(self, name: str) -> NDArray[Any]:
+        """A node table of the owned rows, in memory."""
+        return np.concatenate([_dense(shard.node_table(name), name) for shard in self.shards])
+
+    def edge_column(self, name: str) -> NDArray[Any]:
+        """An edge table, a row for each entry of `incoming`."""
+        values = np.concatenate([_dense(shard.edge_table(name), name)[: len(entries)] for shard, entries in self._entries])
+        return values if self._merged is None else values[self._merged]
+
+    @cached_property
+    def _entries(self) -> list[tuple[Shard, NDArray[Any]]]:
+        return [(shard, _lists(shard).edge) for shard in self.shards]
+
+    @cached_property
+    def _merged(self) -> NDArray[np.int64] | None:
+        """Where the entries of `incoming` stand among the shards' laid end to end; None where they are those."""
+        if not self.spread or len(self.shards) == 1:
+            return None
+        edges = np.concatenate([edges for _, edges in self._entries])
+        order = np.argsort(edges, kind="stable")
+        return order[np.searchsorted(edges, self.incoming.edge, sorter=order)]
+
+
+def open_worker_graph(parts: Parts, worker: int, workers: int) -> WorkerGraph:
+    """The graph of one worker out of so many."""
+    manifest = parts.manifest
+    if any(record.dropped for record in manifest.shards):
+        raise InputError(
+            f"{parts.path} was cut with zero halo hops, so edges between parts are missing. Partition with --halo-hops 1."
+        )
+    mine = parts_of_worker(worker, workers, len(parts))
+    shards = tuple(parts.shard(part) for part in mine)
+    bounds = [int(parts.offsets[parts_of_worker(w, workers, len(parts)).start]) for w in range(workers)] + [manifest.nodes]
+    first, last = bounds[worker], bounds[worker + 1]
+    known = [_known_globals(shard) for shard in shards]
+    mirrors = _outside(known, first, last)
+    columns = [_to_rows(ids, first, last, mirrors) for ids in known]
+    traffic = make_traffic(
+        last - first,
+        [_sent_to(shards, first, parts_of_worker(w, workers, len(parts)), w == worker) for w in range(workers)],
+        np.diff(np.searchsorted(mirrors, bounds)).tolist(),
+    )
+    globals_ = np.concatenate([np.arange(first, last), mirrors])
+    position, in_degree = np.empty(len(globals_), np.int64), np.empty(len(globals_), np.int64)
+    for shard, rows in zip(shards, columns, strict=True):
+        position[rows], in_degree[rows] = shard.position[: len(rows)], shard.in_degree[: len(rows)]
+    part = (np.searchsorted(parts.offsets, globals_, side="right") - 1).astype(np.int32)
+    # empty parts share their offset with the next one: the owner is the last part that begins there, which has nodes
+    incoming = _joined(shards, columns, len(globals_), spread=manifest.kind == "vertex-cut")
+    return WorkerGraph(manifest, shards, incoming, position, in_degree, part, traffic)
+
+
+def _known_globals(shard: Shard) -> NDArray[np.int64]:
+    """Global ids of a shard's owned nodes and of its first halo hop: all that its owned rows' lists name."""
+    near = shard.record.halo[0] if shard.record.halo else 0
+    return np.concatenate([shard.first_global + np.arange(shard.owned), shard.halo_global[:near]]).astype(np.int64)
+
+
+def _outside(known: Sequence[NDArray[np.int64]], first: int, last: int) -> NDArray[np.int64]:
+    ids = np.concatenate([np.empty(0, np.int64), *known])
+    return np.unique(ids[(ids < first) | (ids >= last)])
+
+
+def _to_rows(ids: NDArray[np.int64], first: int, last: int, mirrors: NDArray[np.int64]) -> NDArray[np.int32]:
+    own = (ids >= first) & (ids < last)
+    return np.where(own, ids - first, last - first + np.searchsorted(mirrors, ids)).astype(np.int32)
+
+
+def _sent_to(shards: Sequence[Shard], first: int, receiving: range, myself: bool) -> NDArray[np.int64]:
+    """Own rows that parts of another worker hold in their first halo hop, ascending, each once."""
+    found = [np.empty(0, np.int64)]
+    for shard in shards if not myself else ():
+        bounds = np.asarray(shard.send_offsets)[0]
+        rows = shard.send_rows[bounds[receiving.start] : bounds[receiving.stop]]
+        found.append(np.asarray(rows, np.int64) + (shard.first_global - first))
+    return np.unique(np.concatenate(found))
+
+
+def _lists(shard: Shard) -> Csr:
+    """A shard's lists of its owned rows; in a vertex-cut those of all its rows."""
+    lists = shard.incoming
+    if shard.parts.kind == "vertex-cut" or lists.rows == shard.owned:
+        return lists
+    end = int(lists.offsets[shard.owned])
+    return Csr(lists.offsets[: shard.owned + 1], lists.neighbours[:end], lists.edge[:end])
+
+
+def _joined(shards: Sequence[Shard], columns: Sequence[NDArray[np.int32]], rows: int, *, spread: bool) -> Csr:
+    """The lists of all shards in the worker's rows; a list that several hold pieces of keeps the imported order."""
+    lists = [_lists(shard) for shard in shards]
+    neighbours = _concatenated([column[part.neighbours] for part, column in zip(lists, columns, strict=True)], np.int32)
+    edge = _concatenated([np.asarray(part.edge) for part in lists], np.int64)
+    if spread:
+        owner = _concatenated(
+            [np.repeat(column[: part.rows], np.diff(part.offsets)) for part, column in zip(lists, columns, strict=True)],
+            np.int32,
+        )
+        order = np.lexsort((edge, owner))
+        counts = np.bincount(owner, minlength=rows)
+        return Csr(np.concatenate([[0], np.cumsum(counts)]), neighbours[order], edge[order])
+    lengths = _concatenated([np.diff(part.offsets) for part in lists], np.int64)
+    return Csr(np.concatenate([[0], np.cumsum(lengths)]), neighbours, edge)
+
+
+def _concatenated(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *arrays]) if len(arrays) != 1 else arrays[0]
+
+
+def _dense(table: NDArray[Any] | CsrTable, name: str) -> NDArray[Any]:
+    if isinstance(table, CsrTable):
+        raise InputError(f"Expected the table '{name}' as a plain array, got a sparse one. Import it again as an array.")
+    return np.asarray(table)

@@ -1,0 +1,127 @@
+"""What a run computes, step by step and at each evaluation: alone on the whole graph, or as one worker of a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from starling.comm.tags import Channel
+from starling.engine.fill import FilledBatch, Filler
+from starling.engine.hybrid.exchange import Calls
+from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.strategies import TeamStrategy
+from starling.engine.source import SPLITS, GraphSource
+from starling.infer.layerwise import Inference
+from starling.nn.model import LayeredModel
+from starling.nn.view import View
+from starling.plan.strategy import Strategy
+from starling.train.metrics import Score
+from starling.train.results import Scores
+
+_SCORING = 1 << 12
+"""Messages of an evaluation from this number on belong to its scores."""
+
+
+class Work(Protocol):
+    """The steps of a run and its evaluations."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps an epoch has."""
+
+    def batches(self, epochs: int) -> Iterator[FilledBatch]:
+        """The filled batches of all epochs in one stream, so that the next epoch's first is ready when this one ends."""
+
+    def scores(self, model: nn.Module, score: Score) -> Scores:
+        """The metric on each split, from exact outputs."""
+
+
+@dataclass(frozen=True)
+class OwnWork:
+    """All of it in this process."""
+
+    source: GraphSource
+    strategy: Strategy
+    filler: Filler
+    inference: Inference
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps an epoch has."""
+        return self.strategy.steps_per_epoch
+
+    def batches(self, epochs: int) -> Iterator[FilledBatch]:
+        """Plans, filled."""
+        for epoch in range(1, epochs + 1):
+            for plan in self.strategy.plans(epoch):
+                yield self.filler.fill(plan)
+
+    def scores(self, model: nn.Module, score: Score) -> Scores:
+        """From exact inference, layer by layer."""
+        source = self.source
+        assert source.y is not None, "a task checks that there are labels"
+        outputs, y = self.inference.outputs(model), source.y
+        nobody = y[:0]
+        return Scores(*(score.of(outputs, y, source.splits.get(name, nobody)) for name in SPLITS))
+
+
+@dataclass
+class TeamWork:
+    """One worker's share."""
+
+    source: WorkerSource
+    strategy: TeamStrategy
+    filler: TeamFiller
+    layers: int
+    _evaluations: int = field(default=0, init=False)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps an epoch has."""
+        return self.strategy.steps_per_epoch
+
+    def batches(self, epochs: int) -> Iterator[FilledBatch]:
+        """Plans, made together with the others, filled."""
+        for epoch in range(1, epochs + 1):
+            for plan in self.strategy.plans(epoch):
+                yield self.filler.fill(plan)
+
+    def scores(self, model: nn.Module, score: Score) -> Scores:
+        """From one pass over the whole graph, each worker its own nodes; the same numbers on every worker."""
+        source, team = self.source, self.source.team
+        assert source.y is not None, "a task checks that there are labels"
+        given = self.outputs(model)
+        calls = Calls(self._evaluations, Channel.EVALUATE, _SCORING)
+        found = []
+        for name in SPLITS:
+            rows = torch.from_numpy(source.splits.get(name, source.graph.position[:0]))
+            found.append(score.over_team(team, calls, given[rows], torch.from_numpy(source.y)[rows]))
+        return Scores(*found)
+
+    @torch.no_grad()
+    def outputs(self, model: nn.Module) -> Tensor:
+        """What the model gives for the own nodes."""
+        self._evaluations += 1
+        views, x = self.filler.whole_views(self.layers, self._evaluations)
+        training = model.training
+        try:
+            return computed(model.eval(), views, x).float()
+        finally:
+            model.train(training)
+
+
+def outputs_of(model: nn.Module, batch: FilledBatch) -> Tensor:
+    """What the model gives for the last view's destinations."""
+    return computed(model, batch.views, batch.x)
+
+
+def computed(model: nn.Module, views: tuple[View, ...], x: Tensor) -> Tensor:
+    """Outputs of a model; one that does not know of layers gets the one view there is."""
+    one = all(view.graph is views[0].graph for view in views) and not isinstance(model, LayeredModel)
+    given: Tensor = model(views[0] if one else views, x)
+    return given
