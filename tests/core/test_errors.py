@@ -28,3 +28,8 @@ def test_a_missing_extra_says_how_to_get_it() -> None:
         "Reading a NetworkX graph needs the package 'networkx', which is not installed. "
         "Install it with: pip install 'starling-gnn[networkx]'."
     )
+
+
+def test_among_equally_close_names_the_one_with_the_same_beginning() -> None:
+    assert "Did you mean 'gcn'" in nearest("gnc", ["sgc", "gcn", "gat"])
+    assert nearest("x", []) == "There are none."

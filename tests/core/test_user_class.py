@@ -50,6 +50,7 @@ def test_a_class_is_loaded(mine: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "name", "sentence"),
     [
+        ("mine.py", "", r"Expected a class after the colon, as in .*mine.py:Bird, got none\."),
         ("none.py", "Lark", r"There is no file .*none.py to load the bird Lark from\."),
         ("mine.py", "Larc", r"mine.py has no class Larc\. Did you mean 'Lark'\? Known: Lark\."),
         ("mine.py", "Egg", r"Egg in .*mine.py must be a subclass of .*\.Bird with sing\."),

@@ -34,7 +34,16 @@ class MissingExtra(InputError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """A "Did you mean" hint for a misspelt name, or the list of what exists when nothing is close."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if not names:
+        return "There are none."
+    close = difflib.get_close_matches(name, names, n=len(names), cutoff=0.5)
     if close:
-        return f"Did you mean '{close[0]}'? Known: {', '.join(names)}."
+        likely = max(close, key=lambda other: _likeness(name, other))
+        return f"Did you mean '{likely}'? Known: {', '.join(names)}."
     return f"Known: {', '.join(names)}."
+
+
+def _likeness(name: str, other: str) -> tuple[float, bool, bool]:
+    """How much of one is in the other; of those with equally much, swapped letters and then the same beginning are likelier."""
+    shared = difflib.SequenceMatcher(None, other, name).ratio()
+    return shared, sorted(name) == sorted(other), name[:1] == other[:1]

@@ -34,6 +34,8 @@ class ClassPlace:
 
     def load(self, base: type[Kind], what: str) -> type[Kind]:
         """Run the file and take the class out of it; it must be a complete subclass of `base`. `what` is what it is for."""
+        if not self.name:
+            raise InputError(f"Expected a class after the colon, as in {self.file}:{base.__name__}, got none.")
         if not self.file.is_file():
             raise InputError(f"There is no file {self.file} to load the {what} {self.name} from.")
         module = self._run(what)

@@ -189,7 +189,8 @@ def model_settings(spec: ModelSpec) -> Record:
     kind: type[Record] = PygSettings if spec.name.startswith("pyg:") else _entry(spec.name).settings
     unknown = [key for key in spec.settings if key not in kind.model_fields]
     if unknown:
-        raise InputError(f"The model '{spec.name}' has no setting '{unknown[0]}'. {nearest(unknown[0], kind.model_fields)}")
+        hint = nearest(unknown[0], ["name", *kind.model_fields])
+        raise InputError(f"The model '{spec.name}' has no setting '{unknown[0]}'. {hint}")
     try:
         return kind.model_validate(dict(spec.settings))
     except ValidationError as error:
@@ -211,6 +212,6 @@ def _users_model(spec: ModelSpec, place: ClassPlace) -> nn.Module:
     made = place.load(nn.Module, "model")
     try:
         return made(spec.features, spec.classes, **spec.settings)
-    except TypeError as error:
-        given = ", ".join(["features", "classes", *spec.settings])
-        raise InputError(f"{place.name} of {place.file} cannot be made as {place.name}({given}): {error}.") from error
+    except Exception as error:  # whatever the user's code raises
+        call = f"{place.name}({', '.join(['features', 'classes', *spec.settings])})"
+        raise InputError(f"{place.file} cannot make {call}: {type(error).__name__}: {error}.") from error
