@@ -24,7 +24,8 @@ class LocalGraph:
     Edges of destination i are offsets[i] … offsets[i + 1] − 1, in the order of the imported graph; neighbours are source rows.
     Degrees are those of the whole graph, so that normalisation does not depend on how it was cut:
     - `degree` [S] in-edges of each row, `weighted_degree` [S] the sum of their weights;
-    - `relation_degree` [D, R] in-edges of each destination by relation.
+    - `relation_degree` [D, R] in-edges of each destination by relation, among this layer's edges but all workers'; needed where
+      they lie with several.
     Where edges were sampled, `row_scale` [D] or `edge_scale` [E] (1 / probability) makes sums and means unbiased.
     `position` [S] is each row's node in the imported graph: dropout is keyed by it.
     """

@@ -67,10 +67,8 @@ def split_by_relation(graph: LocalGraph, relations: int) -> list[Relation]:
             degree = graph.relation_degree[index, relation]
         elif graph.edge_scale is not None:  # edges that stand for others, too, count as so many: a weighted mean of those here
             degree = torch.segment_reduce(graph.edge_scale[torch.from_numpy(numbers)], "sum", lengths=degree, unsafe=True)
-        scale = 1.0 / degree.float()
-        if graph.relation_degree is not None and graph.row_scale is not None:
-            scale = scale * graph.row_scale[index]
-        parts.append(Relation(index, adjacency(offsets, neighbours[numbers], graph.sources), torch.from_numpy(numbers), scale))
+        edges = adjacency(offsets, neighbours[numbers], graph.sources)
+        parts.append(Relation(index, edges, torch.from_numpy(numbers), 1.0 / degree.float()))
     return parts
 
 
