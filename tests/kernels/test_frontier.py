@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starling.kernels.frontier import FrontierPool
+from starling.kernels.csr import csr_from_pairs
+from starling.kernels.frontier import FrontierPool, cut_by_sources
 
 numbers = st.lists(st.integers(0, 19), max_size=40)
 
@@ -50,3 +53,27 @@ def test_a_map_in_doubt_is_dropped() -> None:
         fail()
     with pool.frontier(np.array([2])) as again:
         assert again.places is not spoilt
+
+
+def test_ranges_by_hand() -> None:
+    offsets, neighbours = np.array([0, 2, 3, 3, 6]), np.array([1, 2, 0, 0, 1, 2], np.int32)
+    assert cut_by_sources(offsets, neighbours, 3, 99).tolist() == [0, 3, 4]  # rows 0, 1, 2 hear only from one another
+    assert cut_by_sources(offsets, neighbours, 2, 99).tolist() == [0, 1, 2, 3, 4]  # row 0 needs three, and is alone
+    assert cut_by_sources(offsets, neighbours, 99, 3).tolist() == [0, 3, 4]
+    assert cut_by_sources(offsets[:1], neighbours[:0], 3, 3).tolist() == [0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=60), st.integers(1, 12), st.integers(1, 20))
+def test_ranges_are_as_long_as_they_may_be(pairs: list[tuple[int, int]], sources: int, edges: int) -> None:
+    csr = csr_from_pairs(np.array(pairs, np.int32).reshape(-1, 2), 10)
+    bounds = cut_by_sources(csr.offsets, csr.neighbours, sources, edges).tolist()
+    assert bounds[0] == 0
+    assert bounds[-1] == 10
+
+    def fits(start: int, stop: int) -> bool:
+        taken = csr.neighbours[csr.offsets[start] : csr.offsets[stop]]
+        return len(taken) <= edges and len({*range(start, stop), *taken.tolist()}) <= sources
+
+    for start, stop in itertools.pairwise(bounds):
+        assert fits(start, stop) or stop == start + 1
+        assert stop == 10 or not fits(start, stop + 1)

@@ -16,12 +16,13 @@ from torch import Tensor, nn
 
 from starling.engine.source import GraphSource
 from starling.infer.row_table import RowTable
-from starling.kernels.parallel import cut_ranges
+from starling.kernels.frontier import FrontierPool, cut_by_sources
 from starling.nn.graph import LocalGraph
 from starling.nn.model import LayeredModel
 from starling.nn.view import View
 
-_WIDTH_GUESS = 256
+_EDGE_BYTES = 16
+"""Of the list of a block while it is renumbered."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Inference:
             model.train(training)
 
     def _fits(self, model: nn.Module) -> bool:
-        widest = max([self.source.features.width, *(max(parameter.shape) for parameter in model.parameters())])
+        widest = max(self.source.features.width, _widest(model))
         return self.source.nodes * 4 * (self.source.features.width + 4 * widest) <= self.memory
 
     def _at_once(self, model: nn.Module) -> RowTable:
@@ -74,7 +75,7 @@ class Inference:
         """Rows of all nodes after layer `index`, or the outputs after the last one."""
         table: RowTable | None = None
         width = kept[-1].width if index else self.source.features.width
-        for start, stop, rows, graph in self._blocks(max(width, _WIDTH_GUESS)):
+        for start, stop, rows, graph in self._blocks(max(width, _widest(model))):
             inputs = self.source.features.rows(rows) if index == 0 else kept[-1].rows(rows)
             view = View(graph if self.device == "cpu" else graph.to(self.device))
             given = model.layer(index, view, torch.from_numpy(inputs).to(self.device))
@@ -92,25 +93,22 @@ class Inference:
         """Ranges of rows whose in-edges' sources fit a quarter of the budget, each with its sources and its graph."""
         incoming, nodes = self.source.incoming, self.source.nodes
         room = max(1, self.memory // 4 // (4 * width * 2))  # rows read, and as many made
-        weight = int(incoming.offsets[-1]) + nodes
-        bounds = cut_ranges(nodes, -(-weight // room), incoming.offsets)
-        place = np.empty(nodes, np.int32)
+        bounds = cut_by_sources(incoming.offsets, incoming.neighbours, room, max(1, self.memory // 4 // _EDGE_BYTES))
+        pool = FrontierPool(nodes)
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            yield start, stop, *self._block(start, stop, place)
+            yield start, stop, *self._block(start, stop, pool)
 
-    def _block(self, start: int, stop: int, place: NDArray[np.int32]) -> tuple[NDArray[np.int64], LocalGraph]:
-        """Rows start … stop − 1 with all their in-edges; sources are these rows, then their other neighbours in order."""
+    def _block(self, start: int, stop: int, pool: FrontierPool) -> tuple[NDArray[np.int64], LocalGraph]:
+        """Rows start … stop − 1 with all their in-edges; sources are these rows, then their other neighbours as they appear."""
         source, offsets = self.source, self.source.incoming.offsets
         first, end = int(offsets[start]), int(offsets[stop])
-        neighbours = source.incoming.neighbours[first:end]
-        outside = np.unique(neighbours[(neighbours < start) | (neighbours >= stop)])
-        place[start:stop] = np.arange(stop - start)
-        place[outside] = np.arange(stop - start, stop - start + len(outside))
-        rows = np.concatenate([np.arange(start, stop), outside.astype(np.int64)])
+        with pool.frontier(np.arange(start, stop)) as frontier:
+            neighbours = frontier.extend(source.incoming.neighbours[first:end])
+            rows = frontier.rows.copy()
         position = torch.from_numpy(rows)
         graph = LocalGraph(
             torch.from_numpy(offsets[start : stop + 1] - first),
-            torch.from_numpy(place[neighbours]),
+            torch.from_numpy(neighbours),
             len(rows),
             stop - start,
             degree=source.degree[position],
@@ -119,3 +117,8 @@ class Inference:
             **{f"edge_{name}": table[first:end] for name, table in source.edge_tables.items()},
         )
         return rows, graph
+
+
+def _widest(model: nn.Module) -> int:
+    """The widest rows a layer may make, going by its weights."""
+    return max((max(parameter.shape, default=1) for parameter in model.parameters()), default=1)

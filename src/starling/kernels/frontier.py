@@ -89,3 +89,49 @@ def _extend(rows: NDArray[Any], map_: NDArray[np.int32], known: int, grown: NDAr
 def _free(rows: NDArray[Any], map_: NDArray[np.int32]) -> None:
     for i in range(len(rows)):
         map_[np.uint64(rows[i])] = -1
+
+
+def cut_by_sources(offsets: NDArray[np.int64], neighbours: NDArray[Any], sources: int, edges: int) -> NDArray[np.int64]:
+    """Bounds of ranges of rows, each as long as its rows and their neighbours, every one counted once, are at most `sources`.
+
+    Nor has a range more than `edges` edges; a row that is too much by itself is a range by itself. One pass over the edges.
+    """
+    rows = len(offsets) - 1
+    bounds = np.empty(rows + 1, np.int64)
+    seen = np.full(max(rows, int(neighbours.max(initial=-1)) + 1), -1, np.int32)
+    return bounds[: 1 + _cut_by_sources(offsets, neighbours, sources, edges, seen, bounds)].copy()
+
+
+@compiled
+def _cut_by_sources(
+    offsets: NDArray[np.int64],
+    neighbours: NDArray[Any],
+    sources: int,
+    edges: int,
+    seen: NDArray[np.int32],
+    bounds: NDArray[np.int64],
+) -> int:
+    """Fill the bounds; returns how many ranges there are. `seen` is the last range that a row was a source of."""
+    rows = len(offsets) - 1
+    bounds[0] = 0
+    count = start = members = row = 0
+    while row < rows:
+        if seen[row] != count:
+            seen[row] = count
+            members += 1
+        for k in range(offsets[row], offsets[row + 1]):
+            node = np.uint64(neighbours[k])
+            if seen[node] != count:
+                seen[node] = count
+                members += 1
+        too_much = members > sources or offsets[row + 1] - offsets[start] > edges
+        if too_much and row > start:  # this row begins the next range, and is looked at again there
+            count += 1
+            bounds[count] = start = row
+            members = 0
+        else:
+            row += 1
+    if rows:
+        count += 1
+        bounds[count] = rows
+    return count
