@@ -116,6 +116,7 @@ class _Loop:
 
     def _epoch(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
         began, rate, total, shares = time.monotonic(), self._schedule.rate, 0.0, 0.0
+        self._team.ledger.close()  # what evaluation took is not this epoch's
         self._model.train()
         for step in range(1, self._work.steps_per_epoch + 1):
             self._team.phase.enter(f"epoch {epoch}, step {step}")
