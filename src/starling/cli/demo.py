@@ -20,8 +20,8 @@ _STEPS = (
      "import {place}/files/edges.csv --nodes {place}/files/nodes.csv -o {place}/graph"),
     ("Look at what came in, and check every byte.", "inspect {place}/graph --verify"),
     ("Cut it into four parts for four workers.", "partition {place}/graph -p 4 -o {place}/parts"),
-    ("Train a GraphSAGE model of two layers on it.",
-     "train {place}/graph --model sage --hidden 64 --epochs 30 --evaluate-every 5 --seed 0 --run {place}/run"),
+    ("Train a GraphSAGE model of two layers on them, by two workers.",
+     "train {place}/parts --workers 2 --model sage --hidden 64 --epochs 30 --evaluate-every 5 --seed 0 --run {place}/run"),
     ("Predict every node's class.", "infer {place}/run -o {place}/predictions.csv"),
 )  # fmt: skip
 
