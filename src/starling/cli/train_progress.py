@@ -33,11 +33,10 @@ class TrainingBar:
     def __init__(self, console: Console) -> None:
         self._bars = Progress(
             SpinnerColumn(),
-            TextColumn("epoch"),
             MofNCompleteColumn(),
             BarColumn(),
             TextColumn("{task.fields[loss]}{task.fields[scores]}{task.fields[pace]}  left"),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True),  # all of it fits into 80 columns
             console=console,
             transient=True,
         )
