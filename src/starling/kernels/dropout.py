@@ -47,7 +47,7 @@ def drop_threshold(probability: float) -> tuple[int, float]:
 def _mostly_zero(x: NDArray[Any]) -> bool:
     """Whether a few rows tell that nearly all values are zero, as in bags of words."""
     some = x[:: max(1, len(x) // 16)]
-    return 8 * np.count_nonzero(some) < some.size
+    return bool(8 * np.count_nonzero(some) < some.size)
 
 
 @compiled
