@@ -1,0 +1,117 @@
+"""Workers that compute one graph together, beside one process: time of an epoch, memory of the largest worker, bytes sent.
+
+    python bench/hybrid.py --nodes 200000 --edges 5000000 --features 128 --classes 40
+    python bench/hybrid.py --nodes 2400000 --edges 31000000 --features 100 --classes 47 --name products
+
+Every line is a run of ``starling train`` with one thread a worker; runs take turns, round after round, and a cell is the median of
+all epochs but each run's first. Raw lines go to ``results/hybrid.jsonl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results" / "hybrid.jsonl"
+
+
+def starling(*arguments: object) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "starling", *map(str, arguments), "--json"], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def prepared(place: Path, options: argparse.Namespace) -> Path:
+    """The graph and its parts, made once."""
+    graph = place / "graph"
+    if not graph.exists():
+        size = ("--nodes", options.nodes, "--edges", options.edges)
+        starling("generate", "dcsbm", *size, "--classes", options.classes, "--features", options.features, "-o", graph)
+    for parts in sorted({2, 4} | set(options.parts)):
+        if not (place / f"p{parts}").exists():
+            starling("partition", graph, "-p", parts, "-o", place / f"p{parts}")
+    return graph
+
+
+def trained(data: Path, model: str, workers: int, options: argparse.Namespace, *flags: object) -> dict[str, Any]:
+    """Seconds of the epochs after the first, the largest worker's memory, bytes an epoch."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        common = ("--hidden", options.hidden, "--layers", options.layers, "--epochs", options.epochs, "--threads", 1)
+        told = starling(
+            "train",
+            data,
+            "--model",
+            model,
+            "--workers",
+            workers,
+            *common,
+            "--evaluate-every",
+            options.epochs,
+            "--run",
+            run,
+            *flags,
+        )
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {
+        "seconds": [line["seconds"] for line in lines[1:]],
+        "peak_rss_bytes": told["peak_rss_bytes"],
+        "bytes_sent_per_epoch": told["bytes_sent_per_epoch"],
+        "workers": lines[-1]["workers"],
+        "final_loss": told["final_loss"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "starling-hybrid")
+    parser.add_argument("--name", default="200k")
+    for name, default in (("nodes", 200_000), ("edges", 5_000_000), ("features", 128), ("classes", 40), ("hidden", 128)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--models", default="sage,gcn")
+    parser.add_argument("--parts", type=int, nargs="*", default=[])
+    options = parser.parse_args()
+    place = options.place / options.name
+    place.mkdir(parents=True, exist_ok=True)
+    graph = prepared(place, options)
+    cases: list[tuple[str, Path, int, tuple[object, ...]]] = [
+        ("one process", graph, 1, ()),
+        ("2 workers", place / "p2", 2, ()),
+        ("4 workers", place / "p4", 4, ()),
+        ("4 workers, boundary 0.1", place / "p4", 4, ("--boundary", 0.1)),
+    ]
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for number in range(options.rounds):
+        for model in options.models.split(","):
+            for label, data, workers, flags in cases:
+                line = trained(data, model, workers, options, *flags)
+                found.setdefault((model, label), []).append(line)
+                with RESULTS.open("a") as file:
+                    file.write(
+                        json.dumps({"graph": options.name, "model": model, "case": label, "round": number, **line}) + "\n"
+                    )
+    print("| model | case | epoch, s | times one process | largest worker, MiB | sent an epoch, MiB |")
+    print("|---|---|---:|---:|---:|---:|")
+    for (model, label), lines in found.items():
+        seconds, alone = _median(lines), _median(found[model, "one process"])
+        memory = max(line["peak_rss_bytes"] for line in lines) / 2**20
+        sent = lines[-1]["bytes_sent_per_epoch"] / 2**20
+        print(f"| {model} | {label} | {seconds:.3f} | {alone / seconds:.2f} | {memory:.0f} | {sent:.1f} |")
+
+
+def _median(lines: list[dict[str, Any]]) -> float:
+    return statistics.median(second for line in lines for second in line["seconds"])
+
+
+if __name__ == "__main__":
+    main()
