@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, leaky_relu
 from starling.core.errors import InputError
 from starling.nn.blockwise import aggregate_messages
 from starling.nn.dropout import dropout
-from starling.nn.gather import Attention, Copy, EdgeBlock, Messages, PairAttention
+from starling.nn.gather import Attention, ByRelation, Copy, EdgeBlock, Gather, Messages, PairAttention, Reduce
 from starling.nn.graph import LocalGraph, graph_of_edges, local_graph
 from starling.nn.ops import plain
 from starling.nn.registry import ModelSpec, build_model
@@ -137,6 +137,22 @@ def test_bfloat16_features_are_summed_in_float32() -> None:
     out = View(graph).aggregate(Copy(), "mean", h)
     assert out.dtype == torch.float32
     torch.testing.assert_close(out, View(graph).aggregate(Copy(), "mean", h.float()), rtol=0, atol=0)
+    vector, messages = torch.full((1, 5), 0.3), Messages(lambda source, edges, destination: 2 * source + destination)
+    others: list[tuple[Gather, Reduce]] = [
+        (Copy(), "sum"),
+        (Copy(), "max"),
+        (Attention(vector, -vector), "softmax"),
+        (PairAttention(vector, torch.ones(graph.outputs, 5)), "softmax"),
+        (ByRelation(torch.ones(4, 5, 2)), "mean"),
+        (messages, "sum"),
+        (messages, "mean"),
+        (messages, "max"),
+        (Messages(lambda source, edges, destination: (source[:, :1], source)), "softmax"),
+    ]
+    for gather, reduce in others:
+        out = View(graph).aggregate(gather, reduce, h)
+        assert out.dtype == torch.float32
+        torch.testing.assert_close(out, View(graph).aggregate(gather, reduce, h.float()), rtol=0, atol=0)
     for name in ("gcn", "sage", "gat", "gin", "mlp"):
         model = build_model(ModelSpec(name, 5, 4, settings={"hidden": 8}))
         torch.testing.assert_close(model(View(graph), h), model(View(graph), h.float()))

@@ -77,6 +77,8 @@ class View:
             if self.constants is not None and self.constants.holds(rows):
                 return self.constants.once(self.graph, gather, reduce, rows, lambda: self.linear(gather, reduce, rows))
             return self.linear(gather, reduce, rows)
+        if rows.dtype == torch.bfloat16:  # sums of copies widen what they read; all others reckon in float32 from here on
+            rows = rows.float()
         if isinstance(gather, Attention):
             return self._attention(gather, rows)
         if isinstance(gather, PairAttention):
