@@ -39,6 +39,8 @@ class Case:
     arguments: tuple[str, ...]
     variants: tuple[tuple[str, ...], ...] = ((), ("--no-reuse",))
     pyg: bool = True
+    alone: bool = False
+    """Nothing to compare with."""
 
 
 CASES = {
@@ -47,6 +49,7 @@ CASES = {
     "gcn": Case(("--models", "gcn", "--measures", "full,inference")),
     "gat": Case(("--models", "gat", "--measures", "full,inference", "--epochs", "2"), ((),), pyg=False),
     "sampled": Case(("--measures", "sampling,training"), ((),)),
+    "limits": Case(("--measures", "limits"), ((),), pyg=False, alone=True),
 }
 
 
@@ -60,6 +63,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pyg-rounds", type=int, default=1, help="PyG takes several times as long")
+    parser.add_argument("--pyg-adjacency", choices=("auto", "sparse_tensor", "torch_csr", "edge_index"), default="auto")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--render", action="store_true", help="measure nothing")
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -113,18 +117,21 @@ def measure_case(name: str, args: argparse.Namespace, graph: Path, order: Path) 
     common = [str(graph), "--threads", str(args.threads), *case.arguments]
     for turn in range(args.rounds):
         contestants: list[tuple[str, list[str]]] = []
-        if args.dgl_python:
+        if args.dgl_python and not case.alone:
             contestants.append(("dgl", [str(args.dgl_python), str(args.peers / "dgl_single.py"), *common]))
         for variant in case.variants:
             weights = ["--weights", str(args.peers)] if args.peers else []
             own = [sys.executable, str(STARLING), *common, *weights, *variant]
-            contestants += [("starling", own), ("starling", [*own, "--order", str(order)])]
+            contestants.append(("starling", own))
+            if not case.alone:
+                contestants.append(("starling", [*own, "--order", str(order)]))
         if args.pyg_python and case.pyg and turn < args.pyg_rounds:
-            contestants.append(("pyg", [str(args.pyg_python), str(args.peers / "pyg_single.py"), *common]))
+            how = ["--adjacency", args.pyg_adjacency]
+            contestants.append(("pyg", [str(args.pyg_python), str(args.peers / "pyg_single.py"), *common, *how]))
         for side, command in contestants:
             load = os.getloadavg()[0]
             for line in lines_of(command, args.threads):
-                print(json.dumps({"case": name, "round": turn, "load": load, **line})[:400], file=sys.stderr, flush=True)
+                print(json.dumps({"case": name, "round": turn, "load": load, **line}), file=sys.stderr, flush=True)
                 measured.append({"case": name, "side": side, "round": turn, "load": load, **line})
     return measured
 

@@ -1,6 +1,6 @@
 """Starling's side of bench/train_speed.py: epochs, inference, sampling and sampled training on one graph. JSON lines out.
 
-    python bench/train_speed_starling.py GRAPH [--models sage,gcn,gat] [--measures full,inference,sampling,training]
+    python bench/train_speed_starling.py GRAPH [--models sage,gcn,gat] [--measures full,inference,sampling,training,limits]
            [--layers 2] [--hidden 128] [--no-reuse] [--order ORDER.npy] [--weights DIR]
 
 GRAPH holds edges, x, y, train and test as .npy files. Models, steps and fields are those of the peers' scripts, and with --weights
@@ -27,6 +27,7 @@ import torch  # isort: skip
 from torch.nn.functional import cross_entropy  # isort: skip
 from torch.optim import Adam  # isort: skip
 
+from starling.core.allocator import release_freed_memory  # isort: skip
 from starling.engine.features import DenseFeatures  # isort: skip
 from starling.engine.fill import FilledBatch, Filler  # isort: skip
 from starling.engine.source import GraphSource  # isort: skip
@@ -75,7 +76,7 @@ def read(args: argparse.Namespace) -> GraphSource:
         arrays = {name: array[order] for name, array in arrays.items()}
     x = torch.empty(arrays["x"].shape)  # torch's memory has huge pages
     x.copy_(torch.from_numpy(arrays["x"]))
-    return GraphSource(
+    source = GraphSource(
         args.graph,
         csr_from_pairs(pairs, len(x)),
         DenseFeatures(x.numpy()),
@@ -87,6 +88,9 @@ def read(args: argparse.Namespace) -> GraphSource:
         False,
         None,  # type: ignore[arg-type]  # names of nodes; nobody asks for them here
     )
+    del pairs
+    release_freed_memory()  # what reading left behind is not the epoch's
+    return source
 
 
 class Bench:
@@ -204,6 +208,19 @@ class Bench:
         )  # fmt: skip
 
 
+def limits(threads: int) -> dict[str, float]:
+    """What the machine can do at best of five: copy memory, and multiply 200,000 rows by small matrices (torch's library)."""
+    x = torch.randn(200_000, 128)
+    out = torch.empty_like(x)
+    found = {"copy_gb_per_s": 2 * x.nbytes / min(repeat(lambda: out.copy_(x), 5)[0]) / 1e9}
+    for width in (40, 128, 256):
+        weight, result = torch.randn(128, width), torch.empty(len(x), width)
+        work = 2 * len(x) * 128 * width
+        found[f"product_128x{width}_gflop_per_s"] = work / min(repeat(lambda: torch.mm(x, weight, out=result), 5)[0]) / 1e9  # noqa: B023
+        found[f"gradient_128x{width}_gflop_per_s"] = work / min(repeat(lambda: torch.mm(x.t(), result), 5)[0]) / 1e9  # noqa: B023
+    return {"threads": threads, **{name: round(value, 1) for name, value in found.items()}}
+
+
 def endless(strategy: Strategy, batch: int) -> Iterator[Any]:
     """Whole batches, epoch after epoch."""
     for epoch in itertools.count():
@@ -237,7 +254,12 @@ def peak() -> dict[str, int]:
 def main() -> None:
     args = arguments()
     torch.set_num_threads(args.threads)
-    bench, measures = Bench(args), args.measures.split(",")
+    measures = args.measures.split(",")
+    if "limits" in measures:
+        print(json.dumps({"measure": "limits", **limits(args.threads)}), flush=True)
+    if measures == ["limits"]:
+        return
+    bench = Bench(args)
     if {"full", "inference"} & set(measures):
         for kind in args.models.split(","):
             bench.whole_graph(kind, measures)

@@ -76,7 +76,9 @@ def values(document: dict[str, Any], row: Row, side: str) -> list[float]:
 
 
 def speed_table(document: dict[str, Any]) -> str:
-    text = ["| work | DGL | Starling, ids as imported | Starling, ids by community | times DGL | asked | PyG | times PyG |"]
+    adjacency = {line["adjacency"] for lines in document["cases"].values() for line in lines if "adjacency" in line}
+    pyg = f"PyG, {', '.join(sorted(adjacency))}" if adjacency else "PyG"
+    text = [f"| work | DGL | Starling, ids as imported | Starling, ids by community | times DGL | asked | {pyg} | times PyG |"]
     text.append("|---|---:|---:|---:|---:|---:|---:|---:|")
     for row in ROWS:
         middle = {side: statistics.median(found) for side in SIDES if (found := values(document, row, side))}
@@ -84,8 +86,8 @@ def speed_table(document: dict[str, Any]) -> str:
         if "community" not in middle:
             continue
         shown = {side: f"{middle[side]:.{row.digits}f} ({best[side]:.{row.digits}f})" for side in middle}
-        times = {peer: _times(middle["community"], middle[peer], row.rate) for peer in ("DGL", "PyG") if peer in middle}
-        spread = _times(middle["imported"], middle["DGL"], row.rate) if {"imported", "DGL"} <= set(middle) else None
+        times = {peer: _times(best["community"], best[peer], row.rate) for peer in ("DGL", "PyG") if peer in best}
+        spread = _times(best["imported"], best["DGL"], row.rate) if {"imported", "DGL"} <= set(best) else None
         ratio = f"{spread:.2f} → **{times['DGL']:.2f}**" if spread and "DGL" in times else "–"
         text.append(
             f"| {row.title} | {shown.get('DGL', '–')} | {shown.get('imported', '–')} | {shown['community']} | {ratio} | "
@@ -103,6 +105,8 @@ def _shown(times: float | None) -> str:
 
 
 def memory_table(document: dict[str, Any]) -> str:
+    """Peaks of each measure; those of a repetition where there is one, since they do not depend on what else ran."""
+    document = {"cases": {**document["cases"], **document.get("repeated", {})}}
     text = [
         "| peak memory, GiB | DGL | Starling, ids as imported | Starling, ids by community | PyG |",
         "|---|---:|---:|---:|---:|",
@@ -121,10 +125,15 @@ def memory_table(document: dict[str, Any]) -> str:
             cells = " | ".join(
                 f"{peaks[side]:.2f}" if side in peaks else "–" for side in ("DGL", "imported", "community", "PyG")
             )
-            previous = next(r for r in ROWS if (r.case, r.measure, r.field) == (row.case, row.measure, row.field))
-            title = row.title if row.reuse or previous is row else f"{previous.title} {row.title}"
-            text.append(f"| {title.rsplit(', s', 1)[0]} | {cells} |")
+            above = next(r for r in ROWS if (r.case, r.measure, r.field) == (row.case, row.measure, row.field))
+            title = _work(row) if above is row else f"{_work(above)} {row.title}"
+            text.append(f"| {title} | {cells} |")
     return "\n".join(text)
+
+
+def _work(row: Row) -> str:
+    """A row's title without its unit."""
+    return row.title.rsplit(",", 1)[0]
 
 
 def losses_text(document: dict[str, Any]) -> str:
@@ -142,6 +151,20 @@ def losses_text(document: dict[str, Any]) -> str:
     return "\n".join(text)
 
 
+def limits_text(document: dict[str, Any]) -> str:
+    """What the machine can do, best of all rounds."""
+    lines = [line for line in document["cases"].get("limits", []) if line["measure"] == "limits"]
+    if not lines:
+        return ""
+    best = {name: max(line[name] for line in lines) for name in lines[0] if name.endswith("_per_s")}
+    rates = ", ".join(
+        f"{name.split('_')[0]} {name.split('_')[1]} {value:.0f}" for name, value in best.items() if "gflop" in name
+    )
+    return (
+        f"Limits of the machine, best of all rounds: copy {best['copy_gb_per_s']:.1f} GB/s; dense products, GFLOP/s: {rates}."
+    )
+
+
 def failures(document: dict[str, Any]) -> str:
     failed = [
         f"- {case}, {line['side']}, round {line['round']}: status {line['status']}"
@@ -154,7 +177,15 @@ def failures(document: dict[str, Any]) -> str:
 
 def write_tables(document: dict[str, Any]) -> str:
     """Put the tables between the markers of the document, and return them."""
-    parts = [speed_table(document), memory_table(document), losses_text(document), failures(document)]
+    notes = "\n".join(f"- {note}" for note in document.get("notes", []))
+    parts = [
+        speed_table(document),
+        notes,
+        memory_table(document),
+        losses_text(document),
+        limits_text(document),
+        failures(document),
+    ]
     tables = "\n\n".join(part for part in parts if part)
     if DOCUMENT.exists():
         text = DOCUMENT.read_text()

@@ -11,10 +11,10 @@ if sys.argv[1] == "keep":
     keep_freed_memory()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-np.ones(1 << 23)
+np.ones(6 << 20)
 before = faults()
 for _ in range(4):
-    np.ones(1 << 23)  # 64 MiB
+    np.ones(6 << 20)  # 48 MiB
 print(faults() - before)
 """
 
@@ -25,5 +25,5 @@ def faults(how: str) -> int:
 
 def test_freed_arrays_are_used_again_without_new_pages() -> None:
     kept, given_back = faults("keep"), faults("default")
-    assert given_back >= 4 * 32  # 64 MiB in pages of 2 MiB, each time anew
+    assert given_back >= 4 * 24  # 48 MiB in pages of 2 MiB, each time anew
     assert kept < given_back / 4
