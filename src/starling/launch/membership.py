@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MEETING = 300.0
 """Seconds within which all workers must have come; imports differ by seconds, machines by more."""
 _LOOK_EVERY = 0.05
-_LEAVING, _FIRST_CAUSE = "starling/leaving", "starling/first-cause"
+_LEAVING, _GONE, _FIRST_CAUSE = "starling/leaving", "starling/gone", "starling/first-cause"
 
 
 @dataclass(frozen=True)
@@ -87,24 +87,35 @@ class Membership:
         )
 
     def leave(self) -> None:
-        """Wait until everybody has come so far, and close what was opened: nobody loses a peer that was only quicker."""
+        """Wait until everybody has come so far, and close what was opened: nobody loses a peer that was only quicker.
+
+        Worker 0 goes last, since the store may live in its process.
+        """
         import torch.distributed as dist
 
-        arrived = self._store.add(_LEAVING, 1)
-        end = time.monotonic() + self._links.wait_limit
-        while arrived < self._place.size:
-            if time.monotonic() > end:
-                raise StarlingError(f"Only {arrived} of {self._place.size} workers finished in {self._links.wait_limit:g} s.")
-            if self._store.check([_FIRST_CAUSE]):
-                raise RunEnded("another worker failed while this one waited for it")
-            time.sleep(_LOOK_EVERY)
-            arrived = self._store.add(_LEAVING, 0)
+        self._wait_for(_LEAVING, self._place.size)
         if self._heartbeat is not None:
             self._heartbeat.stop()
         if self.team.mailbox is not None:
             self.team.mailbox.close()
         if dist.is_initialized():
             dist.destroy_process_group()
+        if self._place.rank == 0:
+            self._wait_for(_GONE, self._place.size)
+        else:
+            self._store.add(_GONE, 1)
+
+    def _wait_for(self, mark: str, count: int) -> None:
+        """Set a mark, and wait until so many workers have."""
+        arrived = self._store.add(mark, 1)
+        end = time.monotonic() + self._links.wait_limit
+        while arrived < count:
+            if time.monotonic() > end:
+                raise StarlingError(f"Only {arrived} of {self._place.size} workers finished in {self._links.wait_limit:g} s.")
+            if self._store.check([_FIRST_CAUSE]):
+                raise RunEnded("another worker failed while this one waited for it")
+            time.sleep(_LOOK_EVERY)
+            arrived = self._store.add(mark, 0)
 
     def is_first_to_tell(self, report: Report) -> bool:
         """Whether this worker is the first to tell why the run ends; true as well when the others cannot be asked any more."""

@@ -1,0 +1,124 @@
+"""Four workers over a slow link: throughput by share of boundary nodes kept, with and without overlap, in float32 and bfloat16.
+
+    python bench/shaped_link.py --parts DIR --rates 1gbit,100mbit
+
+Each worker lives in a network namespace of its own; all are joined by a bridge, and what leaves a namespace is held to the rate by
+tc's token bucket. Needs root, ``ip`` and ``tc``. Namespaces and bridge are taken down again whatever happens. Raw lines go to
+``results/shaped_link.jsonl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results" / "shaped_link.jsonl"
+BRIDGE, NETWORK = "starling-br", "10.201.7"
+WORKERS = 4
+
+
+def command(*words: object, check: bool = True) -> None:
+    subprocess.run([*map(str, words)], check=check, stdout=subprocess.DEVNULL, stderr=None if check else subprocess.DEVNULL)
+
+
+@contextmanager
+def hosts(rate: str) -> Iterator[list[str]]:
+    """Namespaces on one bridge, each of which sends at most at `rate`."""
+    names = [f"starling-{number}" for number in range(WORKERS)]
+    try:
+        command("ip", "link", "add", BRIDGE, "type", "bridge")
+        command("ip", "link", "set", BRIDGE, "up")
+        for number, name in enumerate(names):
+            outer = f"sl{number}"
+            command("ip", "netns", "add", name)
+            command("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", name)
+            command("ip", "link", "set", outer, "master", BRIDGE, "up")
+            inside = ("ip", "netns", "exec", name)
+            command(*inside, "ip", "addr", "add", f"{NETWORK}.{number + 1}/24", "dev", "eth0")
+            command(*inside, "ip", "link", "set", "eth0", "up")
+            command(*inside, "ip", "link", "set", "lo", "up")
+            shape = ("root", "tbf", "rate", rate, "burst", "256kbit", "latency", "400ms")
+            command(*inside, "tc", "qdisc", "add", "dev", "eth0", *shape)
+        yield names
+    finally:
+        for name in names:
+            command("ip", "netns", "del", name, check=False)
+        command("ip", "link", "del", BRIDGE, check=False)
+
+
+def trained(parts: Path, names: list[str], options: argparse.Namespace, team: dict[str, Any]) -> dict[str, Any]:
+    """One run with a worker in each namespace: seconds of the epochs after the first, and bytes sent in one."""
+    with tempfile.TemporaryDirectory() as folder:
+        run, spec = Path(folder) / "run", Path(folder) / "spec.json"
+        run.mkdir()
+        settings = {"workers": WORKERS, **team}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        config = (
+            f"[data]\npath = {json.dumps(str(parts))}\n[model]\nname = {json.dumps(options.model)}\nhidden = {options.hidden}\n"
+            f"layers = {options.layers}\n[run]\nepochs = {options.epochs}\nevaluate_every = {options.epochs}\n"
+            "[team]\n" + "\n".join(lines) + "\n"
+        )
+        spec.write_text(json.dumps({"config": config, "run": str(run)}))
+        processes = [
+            subprocess.Popen(
+                ["ip", "netns", "exec", name, sys.executable, "-m", "starling.launch.worker",
+                 "starling.launch.train_worker:train", str(spec), "--threads", "1", "--result", str(Path(folder) / "result.json")],
+                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(WORKERS), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                     "MASTER_ADDR": f"{NETWORK}.1", "MASTER_PORT": "29555", "GLOO_SOCKET_IFNAME": "eth0"},
+            )
+            for rank, name in enumerate(names)
+        ]  # fmt: skip
+        try:
+            statuses = [process.wait(timeout=1800) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        if any(statuses):
+            raise SystemExit(f"workers ended with {statuses}")
+        epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    sent = sum(sum(worker["bytes_to"]) for worker in epochs[-1]["workers"])
+    return {"seconds": [line["seconds"] for line in epochs[1:]], "bytes_sent_per_epoch": sent, "workers": epochs[-1]["workers"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", type=Path, required=True, help="a parts directory of at least four parts")
+    parser.add_argument("--rates", default="1gbit,100mbit")
+    parser.add_argument("--model", default="sage")
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces go whoever ends this
+    cases: dict[str, dict[str, Any]] = {f"boundary {p:g}": {"boundary": p} for p in (1.0, 0.1, 0.01, 0.0)}
+    cases |= {"overlap off": {"overlap": False}, "bfloat16": {"wire": "bfloat16"}}
+    print("| link | case | epoch, s | times boundary 1 | sent an epoch, MiB |")
+    print("|---|---|---:|---:|---:|")
+    for rate in options.rates.split(","):
+        found: dict[str, list[dict[str, Any]]] = {}
+        with hosts(rate) as names:
+            for number in range(options.rounds):
+                for label, team in cases.items():
+                    line = trained(options.parts.resolve(), names, options, team)
+                    found.setdefault(label, []).append(line)
+                    with RESULTS.open("a") as file:
+                        file.write(json.dumps({"rate": rate, "case": label, "round": number, **line}) + "\n")
+        medians = {label: statistics.median(s for line in lines for s in line["seconds"]) for label, lines in found.items()}
+        for label, lines in found.items():
+            sent = lines[-1]["bytes_sent_per_epoch"] / 2**20
+            print(f"| {rate} | {label} | {medians[label]:.3f} | {medians['boundary 1'] / medians[label]:.2f} | {sent:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
