@@ -7,7 +7,7 @@ rows are being computed, since in-edges of these lie elsewhere as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,13 @@ class ActiveSet:
     def __init__(self, graph: WorkerGraph, team: Team, pool: FrontierPool, number: int) -> None:
         self._graph, self._team, self._pool, self._number, self._call = graph, team, pool, number, 0
 
-    def expand(self, own: NDArray[Any], take: Take) -> tuple[WorkerLayer, NDArray[Any]]:
-        """The layer that gives the rows `own`, and the own rows it reads: `own` first, then the others."""
+    def expand(
+        self, own: NDArray[Any], take: Take, wanted: Sequence[NDArray[Any]] | None = None
+    ) -> tuple[WorkerLayer, NDArray[Any]]:
+        """The layer that gives the rows `own`, and the own rows it reads: `own` first, then the others.
+
+        `wanted` are own rows that each worker needs, ascending, where that is known without a word; else workers ask one another.
+        """
         full, size = self._graph.traffic, self._team.size
         elsewhere = self.announce(own).mirrors if self._graph.spread else own[:0]
         given = np.concatenate([own, elsewhere])
@@ -45,8 +50,9 @@ class ActiveSet:
         is_mirror = found >= full.owned
         mirrors = np.sort(found[is_mirror])
         bounds = np.searchsorted(mirrors, full.owned + np.array(full.mirror_offsets))
-        asked = [mirrors[bounds[w] : bounds[w + 1]] - full.mirrors_of(w).start for w in range(size)]
-        wanted = [full.send[w][indices] for w, indices in enumerate(self._swap(asked))]
+        if wanted is None:
+            asked = [mirrors[bounds[w] : bounds[w + 1]] - full.mirrors_of(w).start for w in range(size)]
+            wanted = [full.send[w][indices] for w, indices in enumerate(self._swap(asked))]
         with self._pool.frontier(own) as frontier:
             number = np.empty(len(found), np.int32)
             number[~is_mirror] = frontier.extend(found[~is_mirror])

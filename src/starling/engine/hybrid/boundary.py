@@ -38,8 +38,7 @@ class Boundary:
         """The edges that stay in this epoch, of those taken for `rows`."""
         if self.probability == 1:
             return taken
-        graph = self.graph
-        key = np.array([stream_key(self.seed, f"boundary/{part}", epoch) for part in range(graph.manifest.parts)], np.uint64)
+        graph, key = self.graph, self._keys(epoch)
         scale = np.empty(len(taken.neighbours), np.float32)
         offsets = np.zeros_like(taken.offsets)
         _choose(taken.offsets, taken.neighbours, rows, graph.part, graph.position, key, self.probability, scale, offsets)
@@ -48,6 +47,33 @@ class Boundary:
         return Taken(
             offsets, taken.neighbours[stays], taken.entry[stays], taken.row_scale, (scale * given)[stays].astype(np.float32)
         )
+
+    def wanted(self, epoch: int) -> list[NDArray[np.int64]]:
+        """Own rows that each worker hears of in this epoch, ascending: the same draws as in `thin`, from the other side."""
+        key, found = self._keys(epoch), []
+        for rows, parts in self.graph.heard_by:
+            heard = np.empty(len(rows), np.bool_)
+            _hear(rows, parts, self.graph.position, key, self.probability, heard)
+            found.append(np.unique(rows[heard]))
+        return found
+
+    def _keys(self, epoch: int) -> NDArray[np.uint64]:
+        return np.array(
+            [stream_key(self.seed, f"boundary/{part}", epoch) for part in range(self.graph.manifest.parts)], np.uint64
+        )
+
+
+@compiled
+def _hear(
+    rows: NDArray[np.int64],
+    parts: NDArray[np.int32],
+    position: NDArray[np.int64],
+    key: NDArray[np.uint64],
+    probability: float,
+    heard: NDArray[np.bool_],
+) -> None:
+    for i in range(len(rows)):
+        heard[i] = draw_unit(key[parts[i]], position[rows[i]], 0) < probability
 
 
 @compiled

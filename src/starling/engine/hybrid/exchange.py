@@ -63,9 +63,11 @@ class TeamExchange:
     known: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     def pull(self, rows: Tensor) -> Tensor:
-        """Own rows → own rows and mirrors."""
+        """Own rows → own rows and mirrors. Given the destinations alone, which come first, the other rows are zero."""
         if self.known is not None and rows is self.known[0]:
             return torch.cat(self.known)
+        if len(rows) < self.traffic.owned:
+            rows = torch.cat([rows, rows.new_zeros(self.traffic.owned - len(rows), rows.shape[1])])
         result: Tensor = applied(_Pull, rows, self, self.calls.forward())
         return result
 

@@ -87,8 +87,8 @@ class TeamGlobal(TeamStrategy):
 
     def _thin_layer(self, epoch: int, active: ActiveSet) -> WorkerLayer:
         own = np.arange(self.graph.owned, dtype=np.int64)
-        layer, _ = active.expand(own, self._thinned(lambda rows: take_all(self.graph.incoming, rows), epoch))
-        return layer
+        take = self._thinned(lambda rows: take_all(self.graph.incoming, rows), epoch)
+        return active.expand(own, take, self.boundary.wanted(epoch))[0]
 
 
 class TeamMini(TeamStrategy):

@@ -78,6 +78,15 @@ class WorkerGraph:
         return values if self._merged is None else values[self._merged]
 
     @cached_property
+    def heard_by(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int32]], ...]:
+        """By worker: own rows that it mirrors, and for which of its parts, a pair for each; nobody for this worker itself."""
+        return tuple(_pairs_sent(self.shards, self._parts_of(worker)) for worker in range(len(self.traffic.send)))
+
+    def _parts_of(self, worker: int) -> range:
+        theirs = parts_of_worker(worker, len(self.traffic.send), self.manifest.parts)
+        return range(0) if self.shards[0].part in theirs else theirs
+
+    @cached_property
     def _entries(self) -> list[tuple[Shard, NDArray[Any]]]:
         return [(shard, _lists(shard).edge) for shard in self.shards]
 
@@ -144,6 +153,17 @@ def _sent_to(shards: Sequence[Shard], first: int, receiving: range, myself: bool
         rows = shard.send_rows[bounds[receiving.start] : bounds[receiving.stop]]
         found.append(np.asarray(rows, np.int64) + (shard.first_global - first))
     return np.unique(np.concatenate(found))
+
+
+def _pairs_sent(shards: Sequence[Shard], receiving: range) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    rows, parts = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for shard in shards:
+        bounds = np.asarray(shard.send_offsets)[0]
+        for part in receiving:
+            sent = np.asarray(shard.send_rows[bounds[part] : bounds[part + 1]], np.int64)
+            rows.append(sent + (shard.first_global - shards[0].first_global))
+            parts.append(np.full(len(sent), part, np.int32))
+    return np.concatenate(rows), np.concatenate(parts)
 
 
 def _lists(shard: Shard) -> Csr:

@@ -1,0 +1,141 @@
+"""Trainings of a few nodes by teams of threads, and what they came to: losses, weights, gradients."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from starling.comm.in_process import run_threads
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
+from starling.core.assignment import Assignment
+from starling.store.graph import Graph
+from starling.store.shards import build_parts
+from starling.train import setup as train_setup
+from starling.train.config import RunConfig
+from starling.train.setup import set_up
+from starling.train.trainer import fit
+from starling.train.work import outputs_of
+from tests.support.graphs import write_assignment
+from tests.support.trainable import trainable_graph
+
+Table = dict[str, Any]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What one worker knows at the end. The graphs here have no validation nodes, so that the last weights are kept."""
+
+    losses: NDArray[np.float64]
+    weights: dict[str, NDArray[Any]]
+    test: float
+    bytes_sent: int
+
+
+def small_graph(path: Path, *, nodes: int = 61, edges: int = 260, **tables: NDArray[Any]) -> Graph:
+    """A graph with every table that a model may read."""
+    draw = np.random.default_rng(4)
+    edge_tables = {
+        "weight": draw.random(edges).astype(np.float32) + 0.5,
+        "attr": draw.random((edges, 2)).astype(np.float32),
+        "type": draw.integers(0, 3, edges).astype(np.int32),
+    }
+    return trainable_graph(path, nodes=nodes, edges=edges, edge_tables=edge_tables, without=("val",), **tables)
+
+
+def cut(
+    graph: Graph, folder: Path, parts: int, owner: NDArray[Any], edge_part: NDArray[Any] | None = None, halo_hops: int = 1
+) -> Path:
+    """A parts directory out of given owners; a vertex-cut if edges have parts too."""
+    kind: Any = "edge-cut" if edge_part is None else "vertex-cut"
+    spread = None if edge_part is None else edge_part.astype(np.uint16)
+    assignment = Assignment(kind, parts, owner.astype(np.int32), spread)
+    (folder / "parts").mkdir(parents=True)
+    assigned = write_assignment(folder / "assignment", assignment, graph.manifest.edges)
+    build_parts(graph, assigned, folder / "parts", halo_hops=halo_hops)
+    return folder / "parts"
+
+
+def config_of(
+    path: Path, workers: int, model: Table, strategy: Table | None = None, *, epochs: int = 2, **team: Any
+) -> RunConfig:
+    """A short run. Plain gradient descent, since Adam would blow up the rounding of gradients that are zero."""
+    return RunConfig.from_tables(
+        {
+            "data": {"path": path},
+            "model": model,
+            "strategy": strategy or {"name": "global"},
+            "optimizer": {"name": "sgd", "lr": 0.2},
+            "run": {"epochs": epochs, "seed": 3, "evaluate_every": epochs, "reuse": team.pop("reuse", True)},
+            "team": {"workers": workers, **team},
+        }
+    )
+
+
+def learn(team: Team, config: RunConfig, run: Path) -> Learnt:
+    """Train as one worker."""
+    result = fit(config, run, team=team)
+    weights = {name: value.numpy() for name, value in result.model.state_dict().items()}
+    return Learnt(np.array(result.losses), weights, result.scores.test or 0.0, result.bytes_sent_per_epoch)
+
+
+def run_team(workers: int, work: Callable[[Team], Result]) -> list[Result]:
+    """`run_threads`, with models made one after another: some layers draw from torch's generator, which threads share."""
+    make, one_at_a_time = train_setup.make_model, threading.Lock()
+
+    def make_model(*arguments: Any) -> torch.nn.Module:
+        with one_at_a_time:
+            return make(*arguments)
+
+    with patch.object(train_setup, "make_model", make_model):
+        return run_threads(workers, work)
+
+
+def learn_together(config: RunConfig, run: Path) -> list[Learnt]:
+    """Train as a team of threads; what every worker saw."""
+    return run_team(config.team.workers, lambda team: learn(team, config, run))
+
+
+def steps(config: RunConfig) -> NDArray[np.float32]:
+    """Loss and gradients of each step of the first epoch, weights unmoved: [steps, 1 + weights], the team's sums."""
+
+    def work(team: Team) -> NDArray[np.float32]:
+        setup = set_up(config, team)
+        found = []
+        for number, batch in enumerate(setup.work.batches(1)):
+            setup.model.zero_grad()
+            loss = setup.task.loss(outputs_of(setup.model, batch)[batch.outputs], batch.y, batch.weight)
+            loss.backward()  # type: ignore[no-untyped-call]
+            gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in setup.model.parameters()]
+            flat = torch.cat([loss.detach().reshape(1), *(gradient.reshape(-1) for gradient in gradients)])
+            found.append(team.all_sum(make_tag(Channel.GRADIENTS, number, 0), flat).numpy())
+        return np.stack(found)
+
+    everywhere = run_team(config.team.workers, work)
+    for seen in everywhere:
+        np.testing.assert_array_equal(seen, everywhere[0])
+    return everywhere[0]
+
+
+def assert_same(found: Learnt, expected: Learnt) -> None:
+    """Equal to float32 rounding."""
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=2e-4, atol=2e-5)
+    assert found.weights.keys() == expected.weights.keys()
+    for name, value in expected.weights.items():
+        np.testing.assert_allclose(found.weights[name], value, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def assert_identical(found: Learnt, expected: Learnt) -> None:
+    """Equal bit for bit."""
+    np.testing.assert_array_equal(found.losses, expected.losses)
+    for name, value in expected.weights.items():
+        np.testing.assert_array_equal(found.weights[name], value, err_msg=name)
