@@ -138,7 +138,22 @@ def train(
         typer.Option(help="hybrid: all workers compute each step together, each its own nodes. Default hybrid.", **_TEAM),
     ] = None,
     sync: Annotated[
-        Literal["gradient"] | None, typer.Option(help="gradient: gradients are summed after each step. Default.", **_TEAM)
+        Literal["gradient", "stale"] | None,
+        typer.Option(
+            help="gradient: gradients are summed after each step. stale: while the next steps compute, with older weights. "
+            "Default gradient.",
+            **_TEAM,
+        ),
+    ] = None,
+    staleness: Annotated[
+        int | None,
+        typer.Option(min=0, help="stale: updates that the weights of a step may lack. Default 0: none, as gradient.", **_TEAM),
+    ] = None,
+    in_flight: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="stale: batches a worker computes at once, at most staleness + 1; same results. Default 1.", **_TEAM
+        ),
     ] = None,
     boundary: Annotated[
         float | None,
@@ -209,7 +224,7 @@ def train(
             "transport": transport,
             "deadline": deadline,
         },
-        "sync": {"name": sync},
+        "sync": {"name": sync, "staleness": staleness, "in_flight": in_flight},
     }
     result = _fit(_tables(config, flags, setting or []), run, quiet=quiet or json)
     print_json(result.to_json()) if json else _print(result)

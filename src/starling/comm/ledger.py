@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -40,6 +40,8 @@ class Ledger:
     """Counts from one `close` to the next; threads may write at the same time. Inner kinds are not counted twice."""
 
     size: int
+    while_waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered by a thread around its waiting for a message: where several steps compute at once, others may meanwhile."""
     _seconds: Counter[str] = field(default_factory=Counter)
     _bytes: Counter[int] = field(default_factory=Counter)
     _rows: Counter[int] = field(default_factory=Counter)
@@ -54,7 +56,8 @@ class Ledger:
         self._here.inside = 0.0
         began = time.monotonic()
         try:
-            yield
+            with self.while_waiting() if kind == "waiting" else nullcontext():
+                yield
         finally:
             spent = time.monotonic() - began
             with self._lock:

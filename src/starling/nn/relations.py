@@ -77,8 +77,8 @@ def sum_relations(
 ) -> Tensor:
     """Σ over relations of (mean or sum over its neighbours) @ weight[r], [rows, F']."""
     blocks = weight.shape[1] if weight.dim() == 4 else 1
-    # Tied to `x` even where there is no edge: a backward pass that others wait in must come by here too.
-    out = x.new_zeros(rows, weight.shape[-1] * blocks) + x[:0].sum()
+    # Tied to `x` and `weight` even where there is no edge: a backward pass that others wait in must come by here too.
+    out = x.new_zeros(rows, weight.shape[-1] * blocks) + (x[:0].sum() + weight[:0].sum())
     for part, matrix in zip(parts, weight, strict=True):
         if len(part.rows) == 0:
             continue

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from starling.config.settings import Choice, checked
 from starling.config.toml import Tables, read_tables, write_tables
@@ -82,7 +82,24 @@ class TeamSettings(Record):
 class SyncSettings(Record):
     """How weights agree."""
 
-    name: Literal["gradient"] = "gradient"
+    name: Literal["gradient", "stale"] = "gradient"
+    """`gradient`: summed after each step, before the next; `stale`: while the next steps compute, with older weights."""
+    staleness: Annotated[int, Field(ge=0)] = 0
+    """stale: step t reads the weights after t − staleness updates; 0 is `gradient`, bit for bit."""
+    in_flight: Whole = 1
+    """stale: batches each worker computes at once, at most staleness + 1; changes no bit."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.name == "gradient" and (self.staleness or self.in_flight > 1):
+            asked = f"staleness {self.staleness}" if self.staleness else f"{self.in_flight} batches in flight"
+            raise InputError(f"With --sync gradient every step waits for the one before, got {asked}. Pass --sync stale.")
+        if self.in_flight > self.staleness + 1:
+            raise InputError(
+                f"Expected --in-flight of at most {self.staleness + 1}, as a batch in flight reads weights that lack the updates "
+                f"of those before it, got {self.in_flight}. Pass --staleness {self.in_flight - 1} or more."
+            )
+        return self
 
 
 class RunConfig(Record):

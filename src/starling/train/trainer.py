@@ -10,23 +10,26 @@ import math
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.core.errors import StarlingError
+from starling.core.environment import thread_count
+from starling.core.errors import InputError, StarlingError
 from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
 from starling.train.config import RunConfig
-from starling.train.optimizers import Schedule, clip_gradients, make_optimizer
+from starling.train.optimizers import Schedule, make_optimizer
+from starling.train.parameters import Parameters
 from starling.train.results import EpochRecord, Nobody, Scores, TrainResult, Watcher, WorkerRecord
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup, set_up
-from starling.train.sync import GradientSync
+from starling.train.sync import Step, Updates
 from starling.train.work import outputs_of
 
 
@@ -48,14 +51,31 @@ def fit(
     schedule = Schedule(
         optimizer, setup.config.schedule, setup.config.run.epochs, higher_is_better=setup.task.score.higher_is_better
     )
+    updates = _updates(setup, optimizer, team)
     directory = None
     if team.rank == 0:
         directory = run if isinstance(run, RunDirectory) else RunDirectory.create(run, setup.config.data.path.name)
         directory.write_config(setup.config)
-    result = _Loop(setup, team, optimizer, schedule, directory, watch or Nobody()).run(began)
+    with updates:
+        result = _Loop(setup, team, updates, schedule, directory, watch or Nobody()).run(began)
     if directory is not None:
         directory.write_summary(result.to_json())
     return result
+
+
+def _updates(setup: Setup, optimizer: torch.optim.Optimizer, team: Team) -> Updates:
+    """How the weights of this run move."""
+    config, sync = setup.config, setup.config.sync
+    if sync.staleness and torch.device(config.run.device).type != "cpu":
+        raise InputError(f"--sync stale runs on the processor so far, got the device {config.run.device}. Pass --device cpu.")
+    if sync.staleness and setup.work.steps_per_epoch == 1:
+        raise InputError(
+            f"--staleness {sync.staleness} lets the steps of an epoch overlap, and here an epoch is one step. Pass --strategy mini "
+            "or cluster, with less in a step than all, or leave it out."
+        )
+    parameters = Parameters(setup.model, optimizer, clip=config.optimizer.clip, kept=sync.staleness)
+    threads = config.team.threads or thread_count()
+    return Updates(parameters, team, staleness=sync.staleness, in_flight=sync.in_flight, threads=threads)
 
 
 class _Loop:
@@ -65,18 +85,16 @@ class _Loop:
         self,
         setup: Setup,
         team: Team,
-        optimizer: torch.optim.Optimizer,
+        updates: Updates,
         schedule: Schedule,
         directory: RunDirectory | None,
         watch: Watcher,
     ) -> None:
         self._setup, self._settings, self._team = setup, setup.config.run, team
         self._model, self._task, self._work = setup.model, setup.task, setup.work
-        self._optimizer, self._schedule, self._directory, self._watch = optimizer, schedule, directory, watch
-        self._sync = GradientSync(setup.model, team)
+        self._updates, self._schedule, self._directory, self._watch = updates, schedule, directory, watch
         self._records: list[EpochRecord] = []
         self._best: tuple[int, Scores, dict[str, Tensor]] | None = None
-        self._steps = 0
 
     def run(self, began: float) -> TrainResult:
         """All epochs, or fewer where validation stops getting better."""
@@ -115,14 +133,12 @@ class _Loop:
         return self._best[0] if self._best is not None else 0
 
     def _epoch(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
-        began, rate, total, shares = time.monotonic(), self._schedule.rate, 0.0, 0.0
+        began, rate, total, shares = time.monotonic(), self._schedule.rate, 0.0, list[float]()
         self._team.ledger.close()  # what evaluation took is not this epoch's
         self._model.train()
-        for step in range(1, self._work.steps_per_epoch + 1):
-            self._team.phase.enter(f"epoch {epoch}, step {step}")
-            batch = next(batches)
-            loss = self._step(batch, epoch, step)
-            total, shares = total + loss * batch.share, shares + batch.share
+        for step, loss in enumerate(self._updates.run(self._steps(epoch, batches, shares)), 1):
+            self._check(loss, epoch, step)
+            total += loss * shares[step - 1]
             self._watch.step(epoch, step, loss)
         trained = time.monotonic()
         workers = self._account(epoch)
@@ -133,28 +149,32 @@ class _Loop:
             self._keep_if_best(epoch, scores)
         self._schedule.epoch_ended(scores.val if scores else None)
         seconds, evaluating = trained - began, time.monotonic() - trained
-        record = EpochRecord(epoch, total / max(shares, 1), rate, seconds, evaluating, rss_bytes(), scores, workers)
+        record = EpochRecord(epoch, total / max(sum(shares), 1), rate, seconds, evaluating, rss_bytes(), scores, workers)
         self._records.append(record)
         if self._directory is not None:
             self._directory.append_metrics(record.to_json())
         self._watch.epoch(record)
 
-    def _step(self, batch: FilledBatch, epoch: int, step: int) -> float:
-        self._optimizer.zero_grad(set_to_none=True)
-        given = outputs_of(self._model, batch)
-        loss = self._task.loss(given[batch.outputs], batch.y, batch.weight)
-        loss.backward()  # type: ignore[no-untyped-call]
-        value = self._sync.reduce(loss.detach(), self._steps)
-        if not math.isfinite(value):
+    def _steps(self, epoch: int, batches: Iterator[FilledBatch], shares: list[float]) -> Iterator[Step]:
+        """The epoch's steps, each when its batch is there; how much it counts is added to `shares`."""
+        for step in range(1, self._work.steps_per_epoch + 1):
+            self._team.phase.enter(f"epoch {epoch}, step {step}")
+            batch = next(batches)
+            shares.append(batch.share)
+            yield partial(self._loss, batch)
+
+    def _loss(self, batch: FilledBatch, model: nn.Module) -> Tensor:
+        given = outputs_of(model, batch)
+        return self._task.loss(given[batch.outputs], batch.y, batch.weight)
+
+    def _check(self, loss: float, epoch: int, step: int) -> None:
+        """Stop at a loss that is no number: nothing can be learnt any more."""
+        if not math.isfinite(loss):
             where = "" if self._directory is None else f" What was learnt before is in {self._directory.path}."
             raise StarlingError(
-                f"The loss became {value} in epoch {epoch}, step {step}. Lower --lr (it is {self._schedule.rate:g}), pass "
+                f"The loss became {loss} in epoch {epoch}, step {step}. Lower --lr (it is {self._schedule.rate:g}), pass "
                 f"--clip 1, or look for extreme features.{where}"
             )
-        clip_gradients(self._model, self._setup.config.optimizer.clip)
-        self._optimizer.step()
-        self._steps += 1
-        return value
 
     def _account(self, epoch: int) -> tuple[WorkerRecord, ...]:
         """What every worker's time and traffic of this epoch went into."""

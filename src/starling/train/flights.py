@@ -1,0 +1,150 @@
+"""Several batches at once: a thread for each, of which only some compute at a time, the oldest step first.
+
+What a batch computes from one message to the next is a task. While it waits for a message it gives up its leave to compute; the
+message makes it ready again, and whoever has waited for a free slot and belongs to the oldest step goes on. So a free slot takes
+work of any batch, and a late message of one delays no other (docs/engine.md).
+"""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Slots:
+    """Leave to compute, for `count` threads at a time; of those that are ready, the one of the oldest step gets it first."""
+
+    def __init__(self, count: int) -> None:
+        self._free, self._ready = count, list[int]()
+        self._changed = threading.Condition()
+        self._here = threading.local()
+
+    @contextmanager
+    def held(self, step: int) -> Iterator[None]:
+        """Compute for a step, as soon as it is its turn."""
+        self._take(step)
+        self._here.step = step
+        try:
+            yield
+        finally:
+            self._here.step = None
+            self._give()
+
+    @contextmanager
+    def given_up(self) -> Iterator[None]:
+        """Let others compute while this thread waits for a message; nothing changes for a thread that holds no slot."""
+        step: int | None = getattr(self._here, "step", None)
+        if step is None:
+            yield
+            return
+        self._give()
+        try:
+            yield
+        finally:
+            self._take(step)
+
+    def _take(self, step: int) -> None:
+        with self._changed:
+            heapq.heappush(self._ready, step)
+            self._changed.wait_for(lambda: self._free > 0 and self._ready[0] == step)
+            heapq.heappop(self._ready)
+            self._free -= 1
+            self._changed.notify_all()  # there may be a slot for the next oldest too
+
+    def _give(self) -> None:
+        with self._changed:
+            self._free += 1
+            self._changed.notify_all()
+
+
+class Lane(Protocol):
+    """Runs tasks one after the other."""
+
+    def submit(self, task: Callable[[], Result]) -> Future[Result]:
+        """Run a task after those before it; its result, or its error, in time."""
+
+    def close(self, *, wait: bool) -> None:
+        """Begin no further task; wait for the one under way, if asked to."""
+
+
+class Here:
+    """Runs tasks at once, in the thread that gives them."""
+
+    def submit(self, task: Callable[[], Result]) -> Future[Result]:
+        """Run a task now."""
+        done: Future[Result] = Future()
+        try:
+            done.set_result(task())
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def close(self, *, wait: bool) -> None:
+        """Nothing is under way."""
+
+
+class Thread:
+    """Runs tasks in a thread of its own, which does not keep the process alive."""
+
+    def __init__(self, name: str) -> None:
+        self._tasks: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=_work, args=(self._tasks,), name=f"starling-{name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, task: Callable[[], Result]) -> Future[Result]:
+        """Run a task after those before it."""
+        done: Future[Result] = Future()
+        self._tasks.put((task, done))
+        return done
+
+    def close(self, *, wait: bool) -> None:
+        """Drop what has not begun and end the thread."""
+        with suppress(queue.Empty):
+            while (dropped := self._tasks.get_nowait()) is not None:
+                dropped[1].cancel()
+        self._tasks.put(None)
+        if wait:
+            self._thread.join()
+
+
+def _work(tasks: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]) -> None:
+    while (given := tasks.get()) is not None:
+        task, done = given
+        try:
+            done.set_result(task())
+        except BaseException as error:  # whatever it is, it belongs to whoever asks for the result
+            done.set_exception(error)
+        del given, task, done  # a batch is not to be kept until the next one comes
+
+
+class Flights:
+    """At most `count` batches at once: step t flies in lane t mod count, after step t − count has landed."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._lanes: list[Lane] = [Here()] if count == 1 else [Thread(f"flight {lane}") for lane in range(count)]
+        self._last: list[Future[Any] | None] = [None] * count
+
+    def start(self, step: int, task: Callable[[], Result]) -> Future[Result]:
+        """Begin a step's task."""
+        done = self._lanes[step % self.count].submit(task)
+        self._last[step % self.count] = done
+        return done
+
+    def wait_for_room(self, step: int) -> None:
+        """Wait until the lane of a step is free."""
+        before = self._last[step % self.count]
+        if before is not None:
+            wait([before])
+
+    def close(self, *, wait: bool) -> None:
+        """End all lanes."""
+        for lane in self._lanes:
+            lane.close(wait=wait)

@@ -1,0 +1,108 @@
+"""``starling train --workers``: the graph is partitioned first, a run directory repeats the run, mistakes leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from starling.cli.main import run
+from starling.store.graph import Graph
+from starling.store.parts import open_parts
+from starling.train.config import RunConfig
+from tests.cli.test_train import TRAIN_KEYS, run_json
+from tests.engine.hybrid.runs import cut
+from tests.support.source import ROOT
+from tests.support.trainable import trainable_graph
+
+SMALL = ("--model", "gcn", "--hidden", 8, "--dropout", 0.3, "--epochs", 3, "--seed", 4)
+
+ACCOUNTS = {"compute", "communication", "waiting", "reducing", "bytes_to", "rows_by_layer", "peak_rss_bytes"}
+
+
+@pytest.fixture(autouse=True)
+def _cheap_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    monkeypatch.setenv("STARLING_THREADS", "1")
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    return trainable_graph(tmp_path / "g")
+
+
+def numbers(summary: dict[str, Any]) -> dict[str, Any]:
+    """What a repeated run must give again; plans of the next epoch may be sent in this one, so bytes are not among it."""
+    changes = ("run", "seconds", "epoch_seconds_median", "peak_rss_bytes", "bytes_sent_per_epoch")
+    return {name: value for name, value in summary.items() if name not in changes}
+
+
+def losses(path: Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_graph_is_partitioned_and_its_run_repeated(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run_json(capsys, "train", graph.path, "--workers", 2, *SMALL, "--run", tmp_path / "a")
+    assert list(first) == TRAIN_KEYS
+    assert (first["workers"], first["parallel"], first["sync"], first["epochs"]) == (2, "hybrid", "gradient", 3)
+    assert first["bytes_sent_per_epoch"] > 0
+    assert json.loads((tmp_path / "a" / "summary.json").read_text())["final_loss"] == first["final_loss"]
+    assert len(open_parts(tmp_path / "a" / "parts")) == 2
+    record = json.loads((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert [worker.keys() >= ACCOUNTS for worker in record["workers"]] == [True, True]
+
+    monkeypatch.chdir(tmp_path)
+    again = run_json(capsys, "train", "--config", "a/config.toml", "--run", "b")
+    assert numbers(again) == numbers(first)
+    assert losses(tmp_path / "a") == losses(tmp_path / "b")
+
+    alone = run_json(capsys, "train", graph.path, *SMALL, "--run", tmp_path / "c")
+    assert losses(tmp_path / "a") == pytest.approx(losses(tmp_path / "c"), rel=2e-4)
+    assert alone["bytes_sent_per_epoch"] == 0
+    predicted = run_json(capsys, "infer", tmp_path / "a", "-o", tmp_path / "p.csv")
+    assert (predicted["nodes"], predicted["test"]) == (60, pytest.approx(first["test"], abs=1.5 / 12))
+
+
+def test_parts_with_flags_of_the_team(graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three parts for two workers; every flag is in the config afterwards."""
+    parts = cut(graph, tmp_path / "cut", 3, np.arange(60) % 3)
+    team = ("--boundary", 0.5, "--overlap", "off", "--wire", "bfloat16", "--threads", 1, "--transport", "gloo", "--deadline", 9)
+    found = run_json(capsys, "train", parts, "--workers", 2, *SMALL, *team, "--run", tmp_path / "a")
+    assert found["workers"] == 2
+    settings = RunConfig.read(tmp_path / "a" / "config.toml").team
+    assert (settings.workers, settings.boundary, settings.overlap, settings.wire) == (2, 0.5, False, "bfloat16")
+    assert (settings.threads, settings.transport, settings.deadline) == (1, "gloo", 9)
+    # one worker on the same parts hears of the same neighbours: only the width of messages differs
+    run_json(capsys, "train", parts, *SMALL, "--boundary", 0.5, "--run", tmp_path / "b")
+    assert losses(tmp_path / "a") == pytest.approx(losses(tmp_path / "b"), rel=0.02)
+
+
+def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: object) -> str:
+    """The one sentence or two of a run that did not begin."""
+    folder = tmp_path / "refused"
+    assert run(["train", *map(str, arguments), *map(str, SMALL), "--run", str(folder)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert not folder.exists()
+    (line,) = printed.err.strip().splitlines()
+    assert "Traceback" not in line
+    return line
+
+
+def test_what_no_team_can_do(graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
+    spread = cut(graph, tmp_path / "spread", 2, np.arange(60) % 2, np.arange(300) % 2)
+    assert "got 3 workers for 2 parts" in refused(capsys, tmp_path, parts, "--workers", 3)
+    assert "got a whole graph" in refused(capsys, tmp_path, graph.path, "--boundary", 0.5)
+    one = ("--boundary", 0.5)  # parts are trained as by a team, in this process: no worker need be started
+    assert "got saint" in refused(capsys, tmp_path, parts, *one, "--strategy", "saint")
+    layerwise = ("--strategy", "mini", "--fanouts", "4,4", "--set", "strategy.sampling=layerwise")
+    assert "Layer-wise sampling" in refused(capsys, tmp_path, parts, *one, *layerwise)
+    assert "got a vertex-cut" in refused(capsys, tmp_path, spread, *one)
+    workers = ("--workers", 2, "--strategy", "mini", "--fanouts", "3,3")
+    assert "Fan-outs sample from whole neighbour lists" in refused(capsys, tmp_path, spread, *workers)

@@ -1,0 +1,188 @@
+"""Invariant 2: boundary sampling is exact at 1, isolates parts at 0, and between is unbiased and the same for any workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from starling.comm.in_process import run_threads
+from starling.comm.team import Team
+from starling.core.errors import InputError
+from starling.core.keyed import draw_unit, stream_key
+from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.worker_graph import open_worker_graph
+from starling.kernels.sampling import Taken, take_all
+from starling.nn.gather import Copy
+from starling.store.graph import Graph
+from starling.store.parts import open_parts
+from starling.train.setup import set_up
+from starling.train.work import TeamWork
+from tests.engine.hybrid.runs import assert_same, config_of, cut, learn_together, small_graph, steps
+from tests.support.trainable import trainable_graph
+
+NODES, PARTS = 40, 4
+GIN: dict[str, Any] = {"name": "gin", "hidden": 6, "inner": 1, "norm": "batch"}
+GAT: dict[str, Any] = {"name": "gat", "hidden": 6, "heads": 2}
+GCN: dict[str, Any] = {"name": "gcn", "hidden": 6, "norm": "batch", "dropout": 0.3}
+MAX: dict[str, Any] = {"name": "sage", "hidden": 6, "aggregate": "max"}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    return small_graph(tmp_path_factory.mktemp("graph") / "g", nodes=NODES)
+
+
+@pytest.fixture(scope="module")
+def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cut(graph, tmp_path_factory.mktemp("cut"), PARTS, owners())
+
+
+def owners() -> np.ndarray:
+    return np.random.default_rng(6).integers(0, PARTS, NODES)
+
+
+def test_one_is_every_edge_and_almost_one_is_almost_that(graph: Graph, parts: Path) -> None:
+    """Drawn with a chance of 1 − 10⁻⁷ no edge of this graph is left out: the path of p < 1 gives the numbers of p = 1."""
+    whole = open_worker_graph(open_parts(parts), 0, 1)
+    taken = take_all(whole.incoming, np.arange(NODES))
+    assert Boundary(whole, 1.0, 0).thin(taken, np.arange(NODES), 1) is taken
+    for model in (GCN, GAT):
+        exact = steps(config_of(graph.path, 1, model))
+        np.testing.assert_allclose(steps(config_of(parts, 2, model, boundary=1.0)), exact, rtol=2e-4, atol=2e-6)
+        almost = steps(config_of(parts, 2, model, boundary=1 - 1e-7, reuse=False))
+        np.testing.assert_allclose(almost, exact, rtol=2e-4, atol=2e-6)
+
+
+CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
+    (GCN, {"name": "global"}, True),
+    (GCN, {"name": "mini", "batch_size": 10}, True),
+    (GAT, {"name": "global"}, True),
+    (GIN, {"name": "global"}, False),
+    (MAX, {"name": "cluster", "clusters": 4, "clusters_per_step": 2}, True),
+    (GIN, {"name": "mini", "batch_size": 10, "fanouts": [2, 2]}, True),
+]
+
+
+@pytest.mark.parametrize(("model", "strategy", "reuse"), CASES)
+def test_the_number_of_workers_changes_nothing(
+    parts: Path, tmp_path: Path, model: dict[str, Any], strategy: dict[str, Any], reuse: bool
+) -> None:
+    alone, *teams = (
+        learn_together(config_of(parts, workers, model, strategy, boundary=0.5, reuse=reuse), tmp_path / f"{workers}")
+        for workers in (1, 2, 4)
+    )
+    for team in teams:
+        for seen in team:
+            assert_same(seen, alone[0])
+    exact = learn_together(config_of(parts, 2, model, strategy), tmp_path / "exact")[0]
+    assert np.abs(exact.losses - alone[0].losses).max() > 1e-3
+
+
+@pytest.mark.parametrize(("model", "reuse"), [(GIN, False), (GAT, True), (MAX, True)])
+def test_zero_isolates_parts(graph: Graph, parts: Path, tmp_path: Path, model: dict[str, Any], reuse: bool) -> None:
+    """The twin is a graph without the edges between parts; the models here know no degrees, which are the whole graph's."""
+    pairs, owner = np.load(graph.path / "edges.npy"), owners()
+    inside = owner[pairs[:, 0]] == owner[pairs[:, 1]]
+    twin = trainable_graph(
+        tmp_path / "twin", nodes=NODES, edges=2, without=("val",), **{n: np.asarray(graph.node_table(n)) for n in ("x", "y")}
+    )
+    np.save(twin.path / "edges.npy", pairs[inside])
+    counts = twin.manifest.counts.model_copy(update={"read": int(inside.sum())})
+    twin.manifest.model_copy(update={"edges": int(inside.sum()), "counts": counts}).seal(twin.path)
+    found = learn_together(config_of(parts, 2, model, boundary=0.0, reuse=reuse), tmp_path / "found")[0]
+    (expected,) = learn_together(config_of(twin.path, 1, model), tmp_path / "expected")
+    assert_same(found, expected)
+
+
+def test_each_part_draws_for_each_neighbour(parts: Path) -> None:
+    """Slow twin: an edge between parts stays if its part draws below p for its source, scaled by 1 / p and what it had."""
+    graph, probability, epoch = open_worker_graph(open_parts(parts), 1, 2), 0.4, 7
+    rows = np.arange(graph.owned)[::-1].copy()
+    taken = take_all(graph.incoming, rows)
+    given = np.linspace(1, 2, len(taken.entry)).astype(np.float32)
+    taken = Taken(taken.offsets, taken.neighbours, taken.entry, None, given)
+    found = Boundary(graph, probability, 11).thin(taken, rows, epoch)
+    entries, scales, lengths = [], [], []
+    for i, row in enumerate(rows):
+        before = len(entries)
+        for k in range(taken.offsets[i], taken.offsets[i + 1]):
+            source, here = taken.neighbours[k], graph.part[row]
+            key = stream_key(11, f"boundary/{here}", epoch)
+            inside = graph.part[source] == here
+            if inside or draw_unit(key, int(graph.position[source]), 0) < probability:
+                entries.append(int(taken.entry[k]))
+                scales.append(given[k] * (1 if inside else 1 / probability))
+        lengths.append(len(entries) - before)
+    assert 0 < len(entries) < len(taken.entry)
+    assert found.entry.tolist() == entries
+    assert np.diff(found.offsets).tolist() == lengths
+    assert found.edge_scale is not None
+    np.testing.assert_allclose(found.edge_scale, scales, rtol=1e-6)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_unbiased(graph: Graph, parts: Path, reduce: Any) -> None:
+    """The mean over many epochs of what a layer sums comes as near to the exact sum as its variance lets it, and no nearer.
+
+    A node u with m edges to v is left out with all of them: it adds (m x_u)² (1 − p) / p to the variance.
+    """
+    probability, epochs = 0.3, 400
+    setup = set_up(config_of(parts, 1, GCN, boundary=probability, reuse=False), Team())
+    work = setup.work
+    assert isinstance(work, TeamWork)
+    x, position = work.source.x[:, :2].contiguous(), work.source.graph.position
+    drawn = np.stack(
+        [
+            work.filler.fill(work.strategy.plan(epoch, 0)).views[0].aggregate(Copy(), reduce, x).double().numpy()
+            for epoch in range(1, epochs + 1)
+        ]
+    )
+    pairs, owner, values = np.load(graph.path / "edges.npy"), owners(), np.asarray(graph.node_table("x"), np.float64)[:, :2]
+    edges = np.zeros((NODES, NODES))
+    np.add.at(edges, (pairs[:, 1], pairs[:, 0]), 1)
+    degree = np.maximum(edges.sum(1, keepdims=True), 1) if reduce == "mean" else 1.0
+    exact = (edges @ values) / degree
+    apart = owner[:, None] != owner
+    variance = ((edges * apart) ** 2 @ values**2) * (1 - probability) / probability / degree**2
+    error = np.sqrt(variance / epochs)
+    assert (np.abs(drawn.mean(0) - exact[position]) <= 4.5 * error[position] + 1e-5).all()
+    spread = drawn.var(0).sum() / variance.sum()
+    assert 0.85 < spread < 1.15
+
+
+def test_no_index_is_sent(parts: Path) -> None:
+    """Planning sends sizes alone; a layer then sends rows · width · 4 bytes forwards, and as many as came backwards."""
+    config = config_of(parts, 4, GCN, boundary=0.5, reuse=False)
+
+    def work(team: Team) -> tuple[int, int]:
+        setup = set_up(config, team)
+        assert isinstance(setup.work, TeamWork)
+        team.ledger.close()
+        plan = setup.work.strategy.plan(1, 0)
+        sizes = 8 * (3 * len(plan.layers) + 1)
+        assert team.ledger.close().bytes_to == tuple(sizes * (peer != team.rank) for peer in range(4))
+        view = setup.work.filler.fill(plan).views[1]
+        assert sum(team.ledger.close().bytes_to) == 0
+        traffic, width = plan.layers[1].traffic, 5
+        rows = torch.ones(traffic.owned, width, requires_grad=True)
+        out = view.aggregate(Copy(), "sum", rows)
+        forward = team.ledger.close()
+        assert forward.bytes_to == tuple(len(sent) * width * 4 for sent in traffic.send)
+        assert forward.rows_by_layer == (0, traffic.mirrors)
+        out.sum().backward()  # type: ignore[no-untyped-call]
+        assert team.ledger.close().bytes_to == tuple(traffic.mirror_count(peer) * width * 4 for peer in range(4))
+        return traffic.mirrors, setup.work.source.graph.traffic.mirrors
+
+    heard, known = np.sum(run_threads(4, work), axis=0)
+    assert 0.3 < heard / known < 0.7
+
+
+def test_a_vertex_cut_is_refused(graph: Graph, tmp_path: Path) -> None:
+    edge_part = np.random.default_rng(0).integers(0, PARTS, graph.manifest.edges)
+    whole = open_worker_graph(open_parts(cut(graph, tmp_path, PARTS, owners(), edge_part)), 0, 2)
+    with pytest.raises(InputError, match="Partition into an edge-cut"):
+        Boundary(whole, 0.5, 0)

@@ -1,0 +1,91 @@
+"""Training by real workers that are killed, stopped or interrupted: the run ends, says who and where, and what was learnt stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from starling.train.run_directory import RunDirectory
+from tests.support.source import ROOT
+from tests.support.trainable import trainable_graph
+
+WHERE = r"\((epoch \d+, step 1|evaluation after epoch \d+)\)"
+
+
+def worker_of(parent: psutil.Process, rank: int) -> psutil.Process:
+    for child in parent.children(recursive=True):
+        if "starling.launch.worker" in child.cmdline() and child.environ().get("RANK") == str(rank):
+            return child
+    raise AssertionError(f"no worker {rank}")
+
+
+def train_until(folder: Path, act: Callable[[psutil.Process], None]) -> tuple[int, str]:
+    """Train for ever with two workers, act when some epochs are over; the exit status and what was said."""
+    graph, run = trainable_graph(folder / "g"), folder / "run"
+    command = [sys.executable, "-m", "starling", "train", graph.path, "--workers", "2", "--epochs", "1000000", "--quiet"]
+    more = ["--run", run, "--deadline", "4", "--hidden", "8", "--threads", "1"]
+    (folder / "tmp").mkdir()
+    places = {"PYTHONPATH": str(ROOT / "src"), "STARLING_THREADS": "1", "TMPDIR": str(folder / "tmp")}
+    with subprocess.Popen(
+        [*map(str, command), *map(str, more)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | places,
+        start_new_session=True,
+    ) as process:
+        parent = psutil.Process(process.pid)
+        try:
+            end = time.monotonic() + 120
+            while not (metrics := run / "metrics.jsonl").is_file() or metrics.read_text().count("\n") < 3:
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            everybody = [parent, *parent.children(recursive=True)]
+            act(parent)
+            _, said = process.communicate(timeout=60)
+        finally:
+            for child in [*parent.children(recursive=True), parent] if process.poll() is None else []:
+                child.kill()
+    assert psutil.wait_procs(everybody, 10)[1] == []
+    assert list((folder / "tmp").glob("starling*")) == []
+    _check_valid(run)
+    return process.returncode, said
+
+
+def _check_valid(run: Path) -> None:
+    """Its settings, its metrics and its best weights so far can be read, and it does not pretend to have ended."""
+    config = RunDirectory.open(run).config()
+    assert config.team.workers == 2
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == list(range(1, len(lines) + 1))
+    assert not (run / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [
+        (signal.SIGKILL, r"was killed by signal 9 \(SIGKILL\)\. If nobody sent it, the machine was out of memory: .*"),
+        (signal.SIGSTOP, r"(was|is) stopped .*SIGSTOP.*"),
+    ],
+)
+def test_a_worker_that_is_gone_or_stopped_ends_the_run(tmp_path: Path, number: signal.Signals, how: str) -> None:
+    status, said = train_until(tmp_path, lambda parent: worker_of(parent, 1).send_signal(number))
+    assert status == 1
+    assert re.fullmatch(rf"starling: Worker 1 of 2 {WHERE} {how}\. What was learnt before is in .*run\.", said.strip()), said
+
+
+def test_ctrl_c_leaves_a_valid_run_directory(tmp_path: Path) -> None:
+    status, said = train_until(tmp_path, lambda parent: os.killpg(parent.pid, signal.SIGINT))
+    assert status == 130
+    assert "Traceback" not in said

@@ -1,0 +1,131 @@
+"""Slots go to the oldest ready step, are given up while waiting, and never more than there are; lanes keep order and errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from starling.train.flights import Flights, Here, Lane, Slots, Thread
+
+
+def wait_until_ready(slots: Slots, count: int) -> None:
+    while len(slots._ready) < count:
+        time.sleep(0.001)
+
+
+def test_the_oldest_ready_step_goes_first() -> None:
+    slots, order = Slots(1), list[int]()
+
+    def work(step: int) -> None:
+        with slots.held(step):
+            order.append(step)
+
+    with slots.held(0):
+        threads = [threading.Thread(target=work, args=(step,)) for step in (5, 2, 9, 1)]
+        for number, thread in enumerate(threads, 1):
+            thread.start()
+            wait_until_ready(slots, number)
+        assert order == []
+    for thread in threads:
+        thread.join()
+    assert order == [1, 2, 5, 9]
+
+
+def test_a_slot_is_free_while_its_holder_waits() -> None:
+    slots, message, order = Slots(1), threading.Event(), list[str]()
+
+    def older() -> None:
+        with slots.held(1):
+            order.append("older waits")
+            with slots.given_up():
+                message.wait(10)
+            order.append("older goes on")
+
+    thread = threading.Thread(target=older)
+    thread.start()
+    while not order:
+        time.sleep(0.001)
+    with slots.held(2):
+        order.append("younger computes")
+        message.set()
+        wait_until_ready(slots, 1)
+        order.append("younger ends")
+    thread.join()
+    assert order == ["older waits", "younger computes", "younger ends", "older goes on"]
+
+
+def test_a_thread_without_a_slot_gives_up_none() -> None:
+    slots = Slots(1)
+    with slots.held(0), slots.given_up(), slots.given_up():
+        pass  # the slot was given up once, not twice
+    with slots.held(0):
+        assert slots._free == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_no_more_compute_at_once_than_there_are_slots(count: int) -> None:
+    slots, lock, now, most = Slots(count), threading.Lock(), 0, 0
+
+    def enter(change: int) -> None:
+        nonlocal now, most
+        with lock:
+            now += change
+            most = max(most, now)
+
+    def work(step: int) -> None:
+        with slots.held(step):
+            for _ in range(3):
+                enter(+1)
+                time.sleep(0.001)
+                enter(-1)
+                with slots.given_up():
+                    time.sleep(0.001)
+
+    threads = [threading.Thread(target=work, args=(step,)) for step in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 0 < most <= count
+    assert (slots._free, slots._ready) == (count, [])
+
+
+@pytest.mark.parametrize("kind", [Here, partial(Thread, "test")])
+def test_lanes_keep_order_and_hand_errors_on(kind: type[Here]) -> None:
+    lane: Lane = kind()
+    results = [lane.submit(partial(divmod, 7, divisor)) for divisor in (2, 0, 3)]
+    assert results[0].result() == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        results[1].result()
+    assert results[2].result() == (2, 1)
+    lane.close(wait=True)
+
+
+def test_a_closed_lane_drops_what_it_has_not_begun() -> None:
+    lane, begun, go_on = Thread("test"), threading.Event(), threading.Event()
+
+    def first() -> bool:
+        begun.set()
+        return go_on.wait(10)
+
+    under_way, dropped = lane.submit(first), lane.submit(lambda: None)
+    begun.wait(10)
+    lane.close(wait=False)
+    go_on.set()
+    assert under_way.result() is True
+    assert dropped.cancelled()
+
+
+def test_a_step_waits_for_the_one_before_it_in_its_lane() -> None:
+    flights, go_on = Flights(2), threading.Event()
+    first, second = flights.start(0, lambda: go_on.wait(10)), flights.start(1, lambda: None)
+    flights.wait_for_room(3)  # the lane of step 1
+    assert second.done()
+    assert not first.done()
+    go_on.set()
+    flights.wait_for_room(2)
+    assert first.done()
+    flights.close(wait=True)
