@@ -214,7 +214,10 @@ def test_verify_finds_one_flipped_bit(graph: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_interruption_leaves_nothing(how: signal.Signals, tmp_path: Path) -> None:
     with subprocess.Popen(
-        starling_command("import", "-", "-o", tmp_path / "graph"), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        starling_command("import", "-", "-o", tmp_path / "graph"),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # tests may run where it is ignored
     ) as process:
         feeder = threading.Thread(target=feed_without_end, args=(process.stdin,))
         feeder.start()

@@ -6,6 +6,7 @@ Reading goes through ``read``, not a memory map: mapped pages count as resident 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
@@ -18,6 +19,10 @@ from numpy.typing import DTypeLike, NDArray
 from starling.core.errors import InputError
 
 _HEADER_BYTES = 128  # room for any shape we write; NumPy pads headers with spaces anyway
+
+
+_PARSING = threading.Lock()
+"""A header is Python text, and CPython 3.11's parser fails now and then when two threads are in it."""
 
 
 class NpyWriter:
@@ -118,7 +123,8 @@ def read_header(file: BinaryIO, path: Path) -> tuple[tuple[int, ...], bool, np.d
     try:
         version = np.lib.format.read_magic(file)
         reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = reader(file)
+        with _PARSING:
+            shape, fortran, dtype = reader(file)
         if any(length < 0 for length in shape) or dtype.itemsize == 0:
             raise ValueError(f"a shape of {shape} and a type of {dtype}")
     except (ValueError, TypeError, SyntaxError, TokenError, RecursionError) as error:  # a header is Python text
@@ -133,5 +139,6 @@ def map_array(path: Path) -> NDArray[Any]:
     reader = NpyReader(path)
     if 0 in reader.shape:
         return np.zeros(reader.shape, reader.dtype)
-    mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    with _PARSING:
+        mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped
