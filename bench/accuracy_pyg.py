@@ -28,11 +28,14 @@ class Twin(nn.Module):
             from torch_geometric.nn import SGConv
 
             self.convolutions = nn.ModuleList([SGConv(source.features.width, outputs, settings["layers"], cached=True)])
+            self.norms = nn.ModuleList()
             return
         widths = [source.features.width] + [settings["hidden"]] * (settings["layers"] - 1) + [outputs]
         last = len(widths) - 2
         made = [convolution(name, settings, source, widths[i], widths[i + 1], i == last) for i in range(last + 1)]
         self.convolutions = nn.ModuleList(made)
+        batch = settings["norm"] == "batch"
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) if batch else nn.Identity() for width in widths[1:-1])
 
     def forward(self, x: Tensor, edges: Tensor, extra: tuple[Tensor, ...]) -> Tensor:
         """All rows through all layers."""
@@ -41,7 +44,7 @@ class Twin(nn.Module):
         for index, layer in enumerate(self.convolutions):
             x = layer(x) if self.name == "mlp" else layer(x, edges, *extra)
             if index < len(self.convolutions) - 1:
-                x = _ACTIVATIONS[self.settings["activation"]](x)
+                x = _ACTIVATIONS[self.settings["activation"]](self.norms[index](x))
                 x = functional.dropout(x, self.settings["dropout"], self.training)
         return x
 
@@ -116,10 +119,8 @@ def _groups(model: Twin, config: RunConfig) -> list[dict[str, Any]]:
     if config.optimizer.decay_on == "all":
         return [{"params": list(model.parameters()), "weight_decay": decay}]
     first, *rest = model.convolutions
-    return [
-        {"params": list(first.parameters()), "weight_decay": decay},
-        {"params": [weight for layer in rest for weight in layer.parameters()], "weight_decay": 0.0},
-    ]
+    others = [weight for layer in [*rest, *model.norms] for weight in layer.parameters()]
+    return [{"params": list(first.parameters()), "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
 
 
 def metric(name: str | None, given: Tensor, wanted: Tensor, multi: bool) -> float:
