@@ -43,10 +43,11 @@ def form_team(
     found = link_neighbours(rank, size, PrefixStore("starling/team", store), wanted=shared, wait_limit=wait_limit)
     near = SharedMemoryMailbox(rank, size, found.links, ledger, wait_limit=wait_limit)
     if found.are_all:
-        return Team(rank, size, near, ledger)
+        return Team(rank, size, near, ledger, near=frozenset(found.links))
     group = _process_group(rank, size, store, wait_limit)  # by everybody, though this one may not need it
     far = GlooMailbox(rank, size, group, ledger, device=device, wait_limit=wait_limit)
-    return Team(rank, size, SwitchMailbox(near, far, found.links.keys()) if found.links else far, ledger)
+    mailbox = SwitchMailbox(near, far, found.links.keys()) if found.links else far
+    return Team(rank, size, mailbox, ledger, near=frozenset(found.links))
 
 
 def _process_group(rank: int, size: int, store: Store, wait_limit: float) -> dist.ProcessGroup:

@@ -18,6 +18,8 @@ class Channel(IntEnum):
     EVALUATE = 5
     GRADIENTS = 6
     STORE = 7
+    SAMPLE = 8
+    FETCH = 9
 
 
 def make_tag(channel: Channel, step: int, call: int) -> int:

@@ -34,6 +34,8 @@ class Team:
     ledger: Ledger = field(default_factory=lambda: Ledger(1))
     phase: Phase = field(default_factory=Phase)
     """What this worker is doing, for whoever must explain why it stopped."""
+    near: frozenset[int] = frozenset()
+    """Other workers of this host, whose files this one can read itself; nobody where memory is not shared."""
 
     @property
     def peers(self) -> list[int]:
