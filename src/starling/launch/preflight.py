@@ -8,7 +8,6 @@ from pathlib import Path
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest
 from starling.store.parts_manifest import PartsManifest
-from starling.store.shard_layout import shard_name
 
 _EDGES = "edges.npy"
 
@@ -37,13 +36,4 @@ def check_parts(
             f"{path} holds parts of another graph ({manifest.nodes:,} nodes and {manifest.edges:,} edges; the graph given has "
             f"{graph.nodes:,} and {graph.edges:,}). Partition the graph again."
         )
-    for part in range(manifest.parts) if parts is None else parts:
-        _check_shard(path, manifest, part)
-
-
-def _check_shard(path: Path, manifest: PartsManifest, part: int) -> None:
-    folder = shard_name(part)
-    if not (path / folder).is_dir():
-        raise InputError(f"The shard {path / folder} is missing. Copy it here, or partition again.")
-    files = {name: entry for name, entry in manifest.files.items() if name.startswith(f"{folder}/")}
-    manifest.model_copy(update={"files": files}).check_sizes(path)
+    manifest.check_shards(path, range(manifest.parts) if parts is None else parts)

@@ -11,9 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from starling.core.errors import InputError
+
 if TYPE_CHECKING:
     from starling.comm.team import Team
+    from starling.train.config import RunConfig
     from starling.train.results import EpochRecord, Watcher
+    from starling.train.run_directory import RunDirectory
 
 ENTRY = f"{__name__}:train"
 
@@ -22,16 +26,66 @@ _LOOK_EVERY, _TELL_EVERY = 0.1, 0.2
 
 
 def train(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
-    """Train as one worker. `spec`: the config as TOML, the run directory, and a file to tell the launcher how it goes."""
-    from starling.train.config import RunConfig
-    from starling.train.run_directory import RunDirectory
+    """Train as one worker; what worker 0 returns is the result.
+
+    `spec`: the config, as TOML or as the path of a ``.toml`` file; where the run directory is to be (on worker 0's machine); and,
+    from the launcher, a file to tell it how it goes.
+    """
     from starling.train.trainer import fit
 
+    config = _config(spec, team)
     told = spec.get("live")
     watch = Live(Path(told)) if told and team.rank == 0 else None
-    directory = RunDirectory(Path(spec["run"])) if team.rank == 0 else None
-    result = fit(RunConfig.from_tables(tomllib.loads(spec["config"])), directory, watch=watch, team=team)
+    result = fit(config, _directory(spec, config) if team.rank == 0 else None, watch=watch, team=team)
     return {"summary": result.to_json(), "losses": list(result.losses)}
+
+
+def _config(spec: dict[str, Any], team: Team) -> RunConfig:
+    """The config for as many workers as there are, which must be able to share its parts."""
+    from starling.train.config import RunConfig
+
+    given = spec.get("config")
+    if not isinstance(given, str):
+        raise InputError('Expected {"config": "FILE.toml", "run": "DIRECTORY"} as the spec of a training, got no config.')
+    if not given.endswith(".toml"):
+        return RunConfig.from_tables(tomllib.loads(given))  # the launcher has checked it
+    config = RunConfig.read(Path(given))
+    if config.team.workers not in (1, team.size):
+        raise InputError(
+            f"{given} is for {config.team.workers} workers, and {team.size} were started. Leave out 'workers' of [team]."
+        )
+    for name in ("threads", "transport", "deadline"):
+        if getattr(config.team, name) != type(config.team).model_fields[name].default:
+            raise InputError(f"Workers were started without the '{name}' of [team] in {given}. Pass them --{name} instead.")
+    _check_own_parts(config.data.path, team)
+    return config.model_copy(update={"team": config.team.model_copy(update={"workers": team.size})})
+
+
+def _check_own_parts(path: Path, team: Team) -> None:
+    from starling.core.manifest import read_json
+    from starling.engine.hybrid.worker_graph import parts_of_worker
+    from starling.launch.preflight import check_parts
+    from starling.store.parts_manifest import PartsManifest
+
+    if team.size == 1:
+        return
+    if read_json(path).get("format") != "starling-parts":
+        raise InputError(
+            f"Workers share a parts directory, got {path}. Make one with: starling partition {path} -p {team.size} -o PARTS."
+        )
+    manifest = PartsManifest.read(path)
+    check_parts(path, manifest, workers=team.size, parts=parts_of_worker(team.rank, team.size, manifest.parts))
+
+
+def _directory(spec: dict[str, Any], config: RunConfig) -> RunDirectory:
+    """The run directory: made by the launcher, or made now."""
+    from starling.train.config import CONFIG
+    from starling.train.run_directory import RunDirectory
+
+    path = Path(spec["run"]) if spec.get("run") else None
+    if path is not None and path.is_dir() and not (path / CONFIG).exists():
+        return RunDirectory(path)
+    return RunDirectory.create(path, config.data.path.name)
 
 
 class Live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -217,9 +218,15 @@ def users_at(directory: Path, kind: str, positions: NDArray[Any]) -> Ids:
     return Texts(offsets, np.array(map_array(directory / BYTES)[places])).to_arrow()
 
 
-def open_parts(path: Path | str) -> Parts:
-    """Open a parts directory; refuses one with missing or truncated files."""
+def open_parts(path: Path | str, only: Iterable[int] | None = None) -> Parts:
+    """Open a parts directory; refuses one with missing or truncated files.
+
+    `only` are the parts that will be read: a machine of several need have no other shard, and none of the files beside them.
+    """
     path = Path(path)
     manifest = PartsManifest.read(path)
-    manifest.check_sizes(path)
+    if only is None:
+        manifest.check_sizes(path)
+    else:
+        manifest.check_shards(path, only)
     return Parts(path, manifest)

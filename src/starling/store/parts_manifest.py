@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
 from starling.core.assignment import CutKind, Note
+from starling.core.errors import InputError
 from starling.core.manifest import Count, Labels, Manifest, Record, Table
+from starling.store.shard_layout import shard_name
 
 
 class PartRecord(Record):
@@ -55,3 +59,11 @@ class PartsManifest(Manifest):
     edge_tables: dict[str, Table] = {}
     labels: Labels | None = None
     splits: dict[str, Count] = {}
+
+    def check_shards(self, directory: Path, parts: Iterable[int]) -> None:
+        """Refuse a directory in which a file of these parts' shards is missing or truncated; others' need not be there."""
+        for folder in map(shard_name, parts):
+            if not (directory / folder).is_dir():
+                raise InputError(f"The shard {directory / folder} is missing. Copy it here, or partition again.")
+            files = {name: entry for name, entry in self.files.items() if name.startswith(f"{folder}/")}
+            self.model_copy(update={"files": files}).check_sizes(directory)

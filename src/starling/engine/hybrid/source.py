@@ -22,12 +22,13 @@ from starling.core.manifest import Labels
 from starling.engine.features import Features, SpreadFeatures, in_memory, normalized, open_features
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph
+from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
 from starling.engine.source import SPLITS, SourceRequest, edge_matrix
 from starling.nn.graph import LocalGraph
 from starling.nn.reuse import Constants
 from starling.nn.view import Size
 from starling.store.parts import open_parts
+from starling.store.parts_manifest import PartsManifest
 
 _SETUP = 100
 """Messages of the setup channel below this number belong to strategies."""
@@ -128,8 +129,8 @@ def whole_exchange(team: Team, graph: WorkerGraph, calls: Calls) -> TeamExchange
 
 def open_worker_source(path: Path, team: Team, request: SourceRequest) -> WorkerSource:
     """Open a worker's share of a parts directory."""
-    parts = open_parts(path)
-    manifest = parts.manifest
+    manifest = PartsManifest.read(path)
+    parts = open_parts(path, parts_of_worker(team.rank, team.size, manifest.parts))
     if "x" not in manifest.node_tables:
         raise InputError(f"{path} has no features 'x' for all its nodes. Import the graph with --features.")
     graph = open_worker_graph(parts, team.rank, team.size)
