@@ -17,6 +17,7 @@ from starling.config.settings import Choice
 from starling.core.errors import InputError
 from starling.engine.fill import Filler
 from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.gathered_edges import gathered_edges
 from starling.engine.hybrid.source import WorkerSource, open_worker_source
 from starling.engine.hybrid.strategies import make_team_strategy
 from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
@@ -32,6 +33,7 @@ from starling.plan.find_clusters import find_clusters
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
+from starling.stream.edges import EdgeStream
 from starling.train.config import RunConfig
 from starling.train.tasks import Source, Task, make_task
 from starling.train.work import OwnWork, TeamWork, Work
@@ -95,7 +97,7 @@ def _own_work(config: RunConfig, how: Strategy.Settings, source: GraphSource, la
             "Pass --strategy mini, or more memory."
         )
     run = config.run
-    clusters = _clusters(config, how, source) if isinstance(how, Cluster.Settings) else None
+    clusters = _clusters(config, how, source.edge_stream()) if isinstance(how, Cluster.Settings) else None
     strategy = make_strategy(
         config.strategy.name, how, _neighbours(source), source.splits["train"], layers, run.seed, clusters=clusters
     )
@@ -236,22 +238,26 @@ def _neighbours(source: GraphSource) -> NeighbourSource:
     return NeighbourSource(source.incoming, source.nodes, edge_weight=None if weight is None else weight.numpy())
 
 
-def _clusters(config: RunConfig, how: Cluster.Settings, source: GraphSource) -> NDArray[Any]:
+def _clusters(config: RunConfig, how: Cluster.Settings, edges: EdgeStream) -> NDArray[Any]:
     """Clusters within the budget asked for, never one that depends on what is free: they must come out the same again."""
-    return find_clusters(source.edge_stream(), how, seed=config.run.seed, memory=config.run.memory or _CLUSTER_MEMORY)
+    return find_clusters(edges, how, seed=config.run.seed, memory=config.run.memory or _CLUSTER_MEMORY)
 
 
 def _shared_clusters(config: RunConfig, how: Cluster.Settings, source: WorkerSource) -> NDArray[Any]:
-    """Clusters of a worker's own rows: the first worker finds those of the whole graph and tells everybody theirs."""
+    """Clusters of a worker's own rows: the first worker finds those of the whole graph and tells everybody theirs.
+
+    It reads the edges as a stream from disk, so it holds what the method holds within the budget, and 8 bytes a node.
+    """
     team, graph = source.team, source.graph
     nobody: NDArray[Any] = np.empty(0, np.int64)
     asked = team.swap_lists(
         source.calls.forward(), [graph.position[: graph.owned] if peer == 0 else nobody for peer in range(team.size)]
     )
     told = [nobody] * team.size
-    if team.rank == 0:
-        clusters = _clusters(config, how, read_source(config, 0))
-        told = [clusters[positions] for positions in asked]
+    with gathered_edges(graph, team, source.calls) as edges:
+        if edges is not None:
+            clusters = _clusters(config, how, edges)
+            told = [clusters[positions] for positions in asked]
     return team.swap_lists(source.calls.forward(), told)[0]
 
 
