@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from starling.nn import relations
-from starling.nn.cost import LinearWork
 from starling.nn.graph import graph_of_edges
 from starling.nn.relations import split_by_relation, sum_relations
+from starling.plan.linear_work import LinearWork
 from tests.nn.graphs import make, rows
 
 

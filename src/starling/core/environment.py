@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from starling.core.errors import InputError
 
@@ -23,6 +24,12 @@ def thread_count() -> int:
 def core_count() -> int:
     """Cores this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def cache_folder() -> Path:
+    """Where a user's programs keep what they can make again: XDG_CACHE_HOME, else ~/.cache; Starling's own folder in it."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(given) if Path(given).is_absolute() else Path.home() / ".cache") / "starling"
 
 
 def prefer_huge_pages() -> None:

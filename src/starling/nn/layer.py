@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from starling.nn.cost import LinearWork
 from starling.nn.gather import Gather, Reduce
 from starling.nn.view import View
+from starling.plan.linear_work import LinearWork
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from starling.core.errors import InputError
 from starling.kernels.adjacency import Adjacency, adjacency
-from starling.nn.cost import LinearWork
 from starling.nn.graph import LocalGraph
 from starling.nn.ops.arrays import split_columns
 from starling.nn.ops.sums import sum_neighbours
+from starling.plan.linear_work import LinearWork
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +70,14 @@ def split_by_relation(graph: LocalGraph, relations: int) -> list[Relation]:
         edges = adjacency(offsets, neighbours[numbers], graph.sources)
         parts.append(Relation(index, edges, torch.from_numpy(numbers), 1.0 / degree.float()))
     return parts
+
+
+def relations_of(graph: LocalGraph, relations: int) -> list[Relation]:
+    """The edges of each relation, made once a graph."""
+    kept: dict[int, list[Relation]] = graph.__dict__.setdefault("_relations", {})
+    if relations not in kept:
+        kept[relations] = split_by_relation(graph, relations)
+    return kept[relations]
 
 
 def sum_relations(
