@@ -1,8 +1,8 @@
 """What a training step costs on a calibrated machine: seconds, memory held and bytes sent, layer by layer.
 
-CM-GCN's cost function (plan/cost.py) with a machine's own rates, extended to every kind of layer (model_work.py) and to what surrounds
-the sums: planning a batch, reading its features, moving weights. Sizes may be those of a real plan (`sizes_of_plan`) or expected ones
-(expected_sizes.py).
+CM-GCN's cost function (plan/cost.py) with a machine's own rates, extended to every kind of layer (model_work.py) and to what
+surrounds the sums: planning a batch, reading its features, moving weights. Sizes may be those of a real plan (`sizes_of_plan`) or
+expected ones (expected_sizes.py).
 """
 
 from __future__ import annotations
@@ -99,10 +99,8 @@ def price_step(model: ModelShape, sizes: Sequence[LayerSize], targets: float, ra
     outputs = model.layers[-1].fan_out
     updating = rates.step + _OPTIMISER_BYTES * model.parameters / rates.memory_bandwidth + 2 * rates.lam * targets * outputs
     if model.head is not None:
-        head = _layer(
-            model.head, LayerSize(targets, targets, 0), layer_work(model.head, LayerSize(targets, targets, 0)), rates, kind
-        )
-        updating += head.seconds
+        rows = LayerSize(targets, targets, 0)
+        updating += _layer(model.head, rows, layer_work(model.head, rows, first=True), rates, kind).seconds
     fetched = sizes[0].sources - sizes[0].mirrors
     width, planning, inputs = model.layers[0].fan_in, 0.0, 0.0
     if kind.planned:
