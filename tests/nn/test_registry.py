@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from starling.core.errors import InputError
 from starling.nn.graph import graph_of_edges
@@ -104,13 +106,29 @@ def test_weights_depend_on_the_seed_and_the_name_alone() -> None:
     assert not torch.equal(two["graph_layers.0.own"], two["graph_layers.0.neighbour"])
     other = dict(build_model(spec("sage"), seed=2).named_parameters())
     assert not torch.equal(two["graph_layers.0.own"], other["graph_layers.0.own"])
-    torch.manual_seed(5)
-    again = build_model(spec("gin", norm="batch"), seed=1)
-    first = [p.clone() for p in again.parameters()]
+
+
+@pytest.mark.parametrize(("name", "settings"), [("gin", {"norm": "batch"}), ("sage", {"aggregate": "lstm"})])
+def test_torchs_own_generator_is_left_alone(name: str, settings: dict[str, Any]) -> None:
+    """Workers that are threads share it, so weights drawn from it would depend on who comes first."""
     before = torch.random.get_rng_state()
-    initialise(again, 1)
+    model = build_model(spec(name, **settings), seed=1)
+    first = [p.clone() for p in model.parameters()]
+    initialise(model, 1)
     assert torch.equal(before, torch.random.get_rng_state())
-    assert all(torch.equal(a, b) for a, b in zip(first, again.parameters(), strict=True))
+    torch.manual_seed(5)
+    again = build_model(spec(name, **settings), seed=1)
+    for ours in (model, again):
+        assert all(torch.equal(a, b) for a, b in zip(first, ours.parameters(), strict=True))
+
+
+def test_torchs_modules_start_within_torchs_bounds() -> None:
+    """Uniform in ± 1 / √5, as five columns are read."""
+    layer = build_model(spec("gin"), seed=1).get_submodule("graph_layers.0.first")
+    assert isinstance(layer, nn.Linear)
+    bound = layer.in_features**-0.5
+    for weight in (layer.weight, layer.bias):
+        assert 0.5 * bound < weight.abs().max() <= bound
 
 
 def test_glorot_bound() -> None:

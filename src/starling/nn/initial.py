@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.utils import skip_init
 
 from starling.core.keyed import stream_key
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class Draws:
@@ -32,7 +35,12 @@ class Draws:
         nn.init.zeros_(tensor)
 
     def module(self, name: str, module: nn.Module) -> None:
-        """Let a torch module draw its own weights from its own stream."""
+        """First weights of a torch module from its own stream; one that we do not know draws them itself."""
+        if isinstance(module, nn.Linear | nn.LSTM):  # as torch does: uniform in ±1/√(columns read)
+            columns = module.in_features if isinstance(module, nn.Linear) else module.hidden_size
+            for key, weight in module.named_parameters():
+                self.uniform(f"{name}{key}", weight, 1 / math.sqrt(max(columns, 1)))
+            return
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._key(name))
             for part in module.modules():
@@ -53,6 +61,12 @@ class Initialised(Protocol):
 
     def initialise(self, draws: Draws) -> None:
         """Fill the parameters."""
+
+
+def unfilled(kind: type[Module], *arguments: Any, **settings: Any) -> Module:
+    """A torch module whose weights are still to be drawn: torch's own generator, which all threads share, is left alone."""
+    made: Module = skip_init(kind, *arguments, **settings)  # type: ignore[no-untyped-call]
+    return made
 
 
 def initialise(model: nn.Module, seed: int) -> None:

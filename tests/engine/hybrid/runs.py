@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-from unittest.mock import patch
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +16,6 @@ from starling.comm.team import Team
 from starling.core.assignment import Assignment
 from starling.store.graph import Graph
 from starling.store.shards import build_parts
-from starling.train import setup as train_setup
 from starling.train.config import RunConfig
 from starling.train.setup import set_up
 from starling.train.trainer import fit
@@ -28,7 +24,6 @@ from tests.support.graphs import write_assignment
 from tests.support.trainable import trainable_graph
 
 Table = dict[str, Any]
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -88,21 +83,9 @@ def learn(team: Team, config: RunConfig, run: Path) -> Learnt:
     return Learnt(np.array(result.losses), weights, result.scores.test or 0.0, result.bytes_sent_per_epoch)
 
 
-def run_team(workers: int, work: Callable[[Team], Result]) -> list[Result]:
-    """`run_threads`, with models made one after another: some layers draw from torch's generator, which threads share."""
-    make, one_at_a_time = train_setup.make_model, threading.Lock()
-
-    def make_model(*arguments: Any) -> torch.nn.Module:
-        with one_at_a_time:
-            return make(*arguments)
-
-    with patch.object(train_setup, "make_model", make_model):
-        return run_threads(workers, work)
-
-
 def learn_together(config: RunConfig, run: Path) -> list[Learnt]:
     """Train as a team of threads; what every worker saw."""
-    return run_team(config.team.workers, lambda team: learn(team, config, run))
+    return run_threads(config.team.workers, lambda team: learn(team, config, run))
 
 
 def steps(config: RunConfig) -> NDArray[np.float32]:
@@ -120,7 +103,7 @@ def steps(config: RunConfig) -> NDArray[np.float32]:
             found.append(team.all_sum(make_tag(Channel.GRADIENTS, number, 0), flat).numpy())
         return np.stack(found)
 
-    everywhere = run_team(config.team.workers, work)
+    everywhere = run_threads(config.team.workers, work)
     for seen in everywhere:
         np.testing.assert_array_equal(seen, everywhere[0])
     return everywhere[0]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from starling.nn.gather import Copy
-from starling.nn.initial import Draws
+from starling.nn.initial import Draws, initialise, unfilled
 from starling.nn.layer import Layer, Node
 from starling.nn.view import View
 
@@ -17,10 +17,11 @@ class GIN(Layer):
     def __init__(self, fan_in: int, fan_out: int) -> None:
         super().__init__(fan_in, fan_out, "sum")
         self.epsilon = nn.Parameter(torch.zeros(1))
-        self.first, self.second = nn.Linear(fan_in, fan_out), nn.Linear(fan_out, fan_out)
+        self.first, self.second = unfilled(nn.Linear, fan_in, fan_out), unfilled(nn.Linear, fan_out, fan_out)
+        initialise(self, 0)
 
     def initialise(self, draws: Draws) -> None:
-        """ε starts at zero; the network is torch's own."""
+        """ε starts at zero; the network fills itself."""
         draws.zero(self.epsilon)
 
     def transform(self, view: View, h: Tensor) -> Node:

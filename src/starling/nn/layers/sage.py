@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from starling.core.errors import InputError
 from starling.nn.gather import Copy
-from starling.nn.initial import Draws
+from starling.nn.initial import Draws, initialise, unfilled
 from starling.nn.layer import Layer, Node, product, transform_first
 from starling.nn.lstm import last_states
 from starling.nn.ops.sums import two_products
@@ -17,10 +17,18 @@ from starling.nn.view import View
 
 
 class SAGE(Layer):
-    """The mean and max forms. Where all sources are destinations, both weights are one product."""
+    """The mean and max forms. Where all sources are destinations, both weights are one product.
 
-    def __init__(self, fan_in: int, fan_out: int, *, aggregate: Literal["mean", "max"] = "mean") -> None:
-        super().__init__(fan_in, fan_out, aggregate)
+    With `edge_weights` the mean is weighted: Σ w_e h_u / Σ w_e, over the weights of all in-edges in the whole graph.
+    """
+
+    def __init__(
+        self, fan_in: int, fan_out: int, *, aggregate: Literal["mean", "max"] = "mean", edge_weights: bool = False
+    ) -> None:
+        if edge_weights and aggregate != "mean":
+            raise InputError(f"Edge weights are for a mean over neighbours, got {aggregate}. Set aggregate=mean, or edge_weights=false.")
+        super().__init__(fan_in, fan_out, "sum" if edge_weights else aggregate)
+        self.edge_weights = edge_weights
         self.own = nn.Parameter(torch.empty(fan_in, fan_out))
         self.neighbour = nn.Parameter(torch.empty(fan_in, fan_out))
         self.bias = nn.Parameter(torch.empty(fan_out))
@@ -42,8 +50,13 @@ class SAGE(Layer):
         return Node(product(h, self.neighbour), product(view.destinations(h), self.own))
 
     def gather(self, view: View, node: Node) -> Copy:
-        """The neighbour's row as it is."""
-        return Copy()
+        """The neighbour's row as it is, or times its share of the weights."""
+        if not self.edge_weights:
+            return Copy()
+        graph = view.graph
+        if graph.edge_weight is None:
+            raise InputError("Expected a weight for every edge, got a graph without edge weights. Turn edge_weights off.")
+        return Copy(graph.edge_weight, row_scale=graph.weighted_mean_scale)
 
     def update(self, view: View, node: Node, aggregate: Tensor) -> Tensor:
         """Add the two products and the bias."""
@@ -62,7 +75,8 @@ class LstmSAGE(SAGE):
 
     def __init__(self, fan_in: int, fan_out: int) -> None:
         super().__init__(fan_in, fan_out)
-        self.lstm = nn.LSTM(fan_in, fan_in, batch_first=True)
+        self.lstm = unfilled(nn.LSTM, fan_in, fan_in, batch_first=True)
+        initialise(self, 0)
 
     def forward(self, view: View, h: Tensor) -> Tensor:
         """As other layers, with the LSTM in place of a gather and a sum."""
