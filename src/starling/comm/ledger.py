@@ -18,6 +18,26 @@ Kind = Literal["communication", "waiting", "reducing"]
 
 
 @dataclass(frozen=True)
+class Fetched:
+    """Rows that the key-value store gave: read on this host, taken from the cache, or brought from other hosts."""
+
+    near: int = 0
+    cached: int = 0
+    far: int = 0
+    far_bytes: int = 0
+
+    @property
+    def hit_rate(self) -> float | None:
+        """The share of other hosts' rows that the cache had; None where none was asked for."""
+        asked = self.cached + self.far
+        return self.cached / asked if asked else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {**vars(self), "hit_rate": self.hit_rate}
+
+
+@dataclass(frozen=True)
 class Accounts:
     """An epoch of one worker."""
 
@@ -29,10 +49,13 @@ class Accounts:
     """Bytes sent to each worker."""
     rows_by_layer: tuple[int, ...]
     """Rows that came from other workers, by layer, forward."""
+    fetched: Fetched = Fetched()
+    """What the key-value store did."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
-        return {**vars(self), "bytes_to": list(self.bytes_to), "rows_by_layer": list(self.rows_by_layer)}
+        lists = {"bytes_to": list(self.bytes_to), "rows_by_layer": list(self.rows_by_layer)}
+        return {**vars(self), **lists, "fetched": self.fetched.to_json()}
 
 
 @dataclass
@@ -45,6 +68,7 @@ class Ledger:
     _seconds: Counter[str] = field(default_factory=Counter)
     _bytes: Counter[int] = field(default_factory=Counter)
     _rows: Counter[int] = field(default_factory=Counter)
+    _fetched: Counter[str] = field(default_factory=Counter)
     _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _here: threading.local = field(default_factory=threading.local)
@@ -74,12 +98,18 @@ class Ledger:
         with self._lock:
             self._rows[layer] += rows
 
+    def fetched(self, **counts: int) -> None:
+        """Count rows and bytes that the key-value store gave (`Fetched`)."""
+        with self._lock:
+            self._fetched.update(counts)
+
     def close(self) -> Accounts:
         """What happened since the last time; counting begins anew."""
         now = time.monotonic()
         with self._lock:
             seconds, sent, rows, whole = self._seconds, self._bytes, self._rows, now - self._began
             self._seconds, self._bytes, self._rows, self._began = Counter(), Counter(), Counter(), now
+            fetched, self._fetched = self._fetched, Counter()
         other = {kind: seconds[kind] for kind in ("communication", "waiting", "reducing")}
         layers = max(rows, default=-1) + 1
         return Accounts(
@@ -87,4 +117,5 @@ class Ledger:
             **other,
             bytes_to=tuple(sent[peer] for peer in range(self.size)),
             rows_by_layer=tuple(rows[layer] for layer in range(layers)),
+            fetched=Fetched(**fetched),
         )

@@ -1,4 +1,4 @@
-"""Rows of numbers as kernels see them, and moving rows: gather, scatter, add.
+"""Rows of numbers as kernels see them, and moving rows: gather, scatter, move, add.
 
 A matrix is a flat array with a row stride, so that a kernel can read the right half of a wider matrix (one product for two
 weight matrices) without a copy. bfloat16 arrives as its 16 bits and is widened on the way in; sums are made in float32.
@@ -42,6 +42,14 @@ def scatter_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], t
     parallel_for(len(index), lambda start, stop: _scatter(source, index, out, start, stop), _few(source, threads))
 
 
+def move_rows(
+    source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], places: NDArray[Any], threads: int | None = None
+) -> None:
+    """``out[places[i]] = source[index[i]]`` for 2-D C-ordered arrays of any one type; no place may be named twice."""
+    few = 1 if len(index) * out.shape[1] < 1 << 16 else threads
+    parallel_for(len(index), lambda start, stop: _move(source, index, out, places, start, stop), few)
+
+
 def add_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], threads: int | None = None) -> None:
     """``out[index[i]] += source[i]``; no row may be named twice."""
     parallel_for(len(index), lambda start, stop: _add(source, index, out, start, stop), _few(source, threads))
@@ -65,6 +73,14 @@ def _scatter(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], start
         row = np.uint64(index[i])
         for f in range(source.shape[1]):
             out[row, f] = source[i, f]
+
+
+@compiled
+def _move(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], places: NDArray[Any], start: int, stop: int) -> None:
+    for i in range(start, stop):
+        row, place = np.uint64(index[i]), np.uint64(places[i])
+        for f in range(source.shape[1]):
+            out[place, f] = source[row, f]
 
 
 @compiled

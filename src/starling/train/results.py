@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from starling.comm.ledger import Accounts
+from starling.comm.ledger import Accounts, Fetched
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,18 @@ class WorkerRecord:
         """As whole numbers, to be sent: seconds by their bits, bytes and rows as they are."""
         a = self.accounts
         seconds = np.array([a.compute, a.communication, a.waiting, a.reducing]).view(np.int64)
-        return np.concatenate([seconds, [self.peak_rss_bytes], a.bytes_to, a.rows_by_layer]).astype(np.int64)
+        f = a.fetched
+        whole = [self.peak_rss_bytes, f.near, f.cached, f.far, f.far_bytes]
+        return np.concatenate([seconds, whole, a.bytes_to, a.rows_by_layer]).astype(np.int64)
 
     @classmethod
     def from_numbers(cls, numbers: NDArray[np.int64], workers: int) -> Self:
         """What `to_numbers` gave."""
         compute, communication, waiting, reducing = numbers[:4].view(np.float64).tolist()
-        sent, rows = numbers[5 : 5 + workers].tolist(), numbers[5 + workers :].tolist()
-        return cls(Accounts(compute, communication, waiting, reducing, tuple(sent), tuple(rows)), int(numbers[4]))
+        peak, near, cached, far, far_bytes = numbers[4:9].tolist()
+        sent, rows = numbers[9 : 9 + workers].tolist(), numbers[9 + workers :].tolist()
+        fetched = Fetched(near, cached, far, far_bytes)
+        return cls(Accounts(compute, communication, waiting, reducing, tuple(sent), tuple(rows), fetched), peak)
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""

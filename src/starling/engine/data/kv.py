@@ -1,0 +1,246 @@
+"""The key-value store: rows of node and edge tables by id, wherever they are kept (DistDGLv2 §5.4).
+
+    rows = store.pull("x", ids, calls)                     # in the order of ids
+    store.push("embedding", ids, gradients, calls)         # summed per row at the owner
+
+Owners follow from ranges: a node belongs to the part whose range of global ids it is in, a row of an edge table to the part that
+holds the entry, which is the destination's. Rows of a table of one node type are asked for by the nodes' global ids too; their
+owner knows where they lie. What lies on this host is read in place, through memory maps that all workers of the host share. The
+rest is asked for in rounds (`rounds.py`), which all workers take in the same order; a team on one host needs no message at all.
+
+`begin_pull` sends the requests and returns at once, so that those of the next batch are under way while this one computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from starling.core.errors import InputError
+from starling.engine.data.cache import StaticCache
+from starling.engine.data.places import Places
+from starling.engine.data.tables import KeptTable, Kind, StoredTable, blank_rows, words_of
+from starling.engine.hybrid.exchange import Calls
+from starling.kernels.rows import add_rows, move_rows
+from starling.kernels.stitch import Grouped, group_by_range
+
+
+class KeyValueStore:
+    """A worker's end of the store. `resident` bounds the mapped pages of each table; None leaves that to the system."""
+
+    def __init__(self, places: Places, *, resident: int | None = None) -> None:
+        self.places, self._resident = places, resident
+        self._stored: dict[tuple[Kind, str], StoredTable] = {}
+        self._kept: dict[str, KeptTable] = {}
+        self._caches: dict[str, StaticCache] = {}
+
+    def keep(self, name: str, table: KeptTable) -> None:
+        """Add a node table whose rows every worker keeps for its own nodes, the first of them being row 0."""
+        self._kept[name] = table
+
+    def use_cache(self, name: str, cache: StaticCache) -> None:
+        """Take rows of other hosts from a cache where it has them. Only for tables that never change."""
+        if name in self._kept:
+            raise ValueError(f"the rows of '{name}' change, so copies of them cannot be kept")
+        self._caches[name] = cache
+
+    def pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node") -> NDArray[Any]:
+        """Rows of a table in the order of `ids`, which may repeat; every worker calls, one without a wish with no ids."""
+        return self.begin_pull(name, ids, calls, kind=kind).rows()
+
+    def begin_pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node") -> Pending:
+        """Send what this worker asks others for; the rows are to be had from the result."""
+        ids = np.ascontiguousarray(ids)
+        offsets = self.places.parts.offsets if kind == "node" else self.places.first_entry
+        self._check(name, ids, kind, int(offsets[-1]))
+        by_part = group_by_range(ids, offsets)
+        kept = self._kept.get(name) if kind == "node" else None
+        peers = self.places.far if kept is None else self.places.team.peers
+        cache = self._caches.get(name) if kind == "node" else None
+        asked = {peer: _ask(ids, self._places_at(by_part, peer), cache) for peer in peers}
+        tag, answers = (calls.forward(), calls.forward()) if peers else (0, 0)
+        for peer, question in asked.items():
+            wanted = question.wanted.astype(np.int64, copy=False)
+            self.places.team.links.send_list(peer, tag, wanted)
+            self.places.team.ledger.sent(peer, wanted.nbytes)
+        table = kept if kept is not None else self._table(kind, name)
+        return Pending(self.places, table, ids, offsets, by_part, asked, cache, tag, answers)
+
+    def push(self, name: str, ids: NDArray[Any], values: NDArray[Any], calls: Calls) -> None:
+        """Add values to rows of a kept table at their owners; what comes for one row is summed first, in the order of ranks.
+
+        An owner takes in the sums once, when everybody's have come: `KeptTable.add` says what that means.
+        """
+        if name not in self._kept:
+            raise ValueError(
+                f"only rows that workers keep themselves can be pushed to, and '{name}' is not one of {[*self._kept]}"
+            )
+        self.begin_pull(name, ids, calls).push(values, calls)
+
+    def _table(self, kind: Kind, name: str) -> StoredTable:
+        if (kind, name) not in self._stored:
+            self._stored[kind, name] = StoredTable(self.places.parts, kind, name, resident=self._resident)
+        return self._stored[kind, name]
+
+    def _places_at(self, by_part: Grouped, worker: int) -> NDArray[np.int64]:
+        theirs = self.places.parts_of(worker)
+        return by_part.of(theirs.start, theirs.stop)
+
+    def _check(self, name: str, ids: NDArray[Any], kind: Kind, limit: int) -> None:
+        if len(ids) and not (ids.min() >= 0 and ids.max() < limit):
+            wrong = ids[(ids < 0) | (ids >= limit)][0]
+            raise InputError(f"Expected ids in [0, {limit:,}) of the {kind} table '{name}', got {wrong}.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What is asked of one worker: `wanted` ids, each once; the row of wanted[answer_of[k]] belongs at places[k].
+
+    Rows at `cached_places` are rows `cached_rows` of the cache.
+    """
+
+    wanted: NDArray[Any]
+    places: NDArray[np.int64]
+    answer_of: NDArray[np.int64]
+    cached_places: NDArray[np.int64]
+    cached_rows: NDArray[np.int64]
+
+
+def _ask(ids: NDArray[Any], places: NDArray[np.int64], cache: StaticCache | None) -> _Question:
+    cached_places, cached_rows = places[:0], places[:0]
+    if cache is not None:
+        row = cache.find(ids[places])
+        known = row >= 0
+        cached_places, cached_rows, places = places[known], row[known], places[~known]
+    wanted, answer_of = np.unique(ids[places], return_inverse=True)
+    return _Question(wanted, places, answer_of, cached_places, cached_rows)
+
+
+@dataclass(eq=False)
+class Pending:
+    """A pull under way: its requests are sent. Every worker asks for the rows of its pulls in the same order."""
+
+    _places: Places
+    _table: KeptTable | StoredTable
+    _ids: NDArray[Any]
+    _offsets: NDArray[np.int64]
+    _by_part: Grouped
+    _asked: dict[int, _Question]
+    _cache: StaticCache | None
+    _tag: int
+    _answers: int
+    _heard: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    """What each worker asks for here."""
+
+    def rows(self) -> NDArray[Any]:
+        """The rows: those at hand first, then answers to others, then their answers as they come."""
+        out = blank_rows(len(self._ids), self._table.row_shape, self._table.dtype)
+        words, ledger = words_of(out), self._places.team.ledger
+        near = self._read_here(words)
+        self._answer()
+        cached = far = 0
+        for peer, question in self._asked.items():
+            if self._cache is not None:
+                move_rows(self._cache.words, question.cached_rows, words, question.cached_places)
+                cached += len(question.cached_rows)
+            if len(question.wanted):
+                shape = (len(question.wanted), words.shape[1] * words.itemsize)
+                with self._places.team.links.receive(peer, self._answers, shape, torch.uint8) as came:
+                    move_rows(came.numpy().view(words.dtype), question.answer_of, words, question.places)
+                far += len(question.wanted)
+        if not isinstance(self._table, StoredTable):
+            return out
+        ledger.fetched(near=near, cached=cached, far=far, far_bytes=far * words.shape[1] * words.itemsize)
+        return out
+
+    def push(self, values: NDArray[Any], calls: Calls) -> None:
+        """Give back values for the rows that were asked for, in the order of the ids; owners add them up (`KeyValueStore.push`)."""
+        table, team = self._table, self._places.team
+        assert not isinstance(table, StoredTable), "files of parts are never written to"
+        values = np.ascontiguousarray(values, table.dtype).reshape(len(self._ids), -1)
+        tag = calls.forward() if self._asked else 0
+        for peer, question in self._asked.items():
+            if len(question.wanted):
+                parcel = team.links.parcel(peer, (len(question.wanted), values.shape[1]), torch.from_numpy(values[:0]).dtype)
+                parcel.numpy()[...] = _summed(values, question.places, question.answer_of, len(question.wanted))
+                team.ledger.sent(peer, parcel.nbytes)
+                team.links.send(peer, tag, parcel)
+        self._hear()
+        first = int(self._places.worker_bounds[team.rank])
+        mine = self._own_places()
+        own, answer_of = np.unique(self._ids[mine], return_inverse=True)
+        rows = np.unique(np.concatenate([own, *self._heard.values()]))
+        total = np.zeros((len(rows), values.shape[1]), values.dtype)
+        for worker in range(team.size):
+            if worker == team.rank:
+                add_rows(_summed(values, mine, answer_of, len(own)), np.searchsorted(rows, own), total)
+            elif len(self._heard[worker]):
+                shape = (len(self._heard[worker]), values.shape[1])
+                with team.links.receive(worker, tag, shape, torch.from_numpy(total[:0]).dtype) as came:
+                    add_rows(came.numpy(), np.searchsorted(rows, self._heard[worker]), total)
+        table.add(rows - first, total.reshape(len(rows), *table.row_shape))
+
+    def _read_here(self, words: NDArray[Any]) -> int:
+        """Rows that need no message."""
+        if not isinstance(self._table, StoredTable):
+            mine = self._own_places()
+            here = self._table.rows(self._ids[mine] - int(self._places.worker_bounds[self._places.team.rank]))
+            words[mine] = words_of(here)
+            return len(mine)
+        count = 0
+        for part in self._places.here:
+            mine = self._by_part.of(part, part + 1)
+            self._table.move(part, self._ids[mine] - self._offsets[part], words, mine)
+            count += len(mine)
+        return count
+
+    def _own_places(self) -> NDArray[np.int64]:
+        return self._by_part.of(self._places.own.start, self._places.own.stop)
+
+    def _hear(self) -> None:
+        """Receive what everybody asks for, once."""
+        for peer in self._asked:
+            if peer not in self._heard:
+                self._heard[peer] = self._places.team.links.receive_list(peer, self._tag)
+
+    def _answer(self) -> None:
+        """Send everybody the rows they ask for, each row's bytes, gathered straight into the message."""
+        self._hear()
+        team = self._places.team
+        for peer, wanted in self._heard.items():
+            if len(wanted) == 0:
+                continue
+            width = words_of(blank_rows(1, self._table.row_shape, self._table.dtype)).view(np.uint8).shape[1]
+            parcel = team.links.parcel(peer, (len(wanted), width), torch.uint8)
+            with team.ledger.time("communication"):
+                self._gather(wanted, parcel.numpy())
+            team.ledger.sent(peer, parcel.nbytes)
+            team.links.send(peer, self._answers, parcel)
+
+    def _gather(self, wanted: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        """Own rows by id, ascending, as bytes."""
+        table = self._table
+        if not isinstance(table, StoredTable):
+            first = int(self._places.worker_bounds[self._places.team.rank])
+            out[...] = words_of(table.rows(wanted - first)).view(np.uint8)
+            return
+        words = out.view(np.uint32 if out.shape[1] % 4 == 0 else np.uint8)
+        bounds = np.searchsorted(wanted, self._offsets)
+        for part in self._places.own:
+            places = np.arange(bounds[part], bounds[part + 1])
+            table.move(part, wanted[places] - self._offsets[part], words, places)
+
+
+def _summed(values: NDArray[Any], places: NDArray[np.int64], answer_of: NDArray[np.int64], count: int) -> NDArray[Any]:
+    """The values at `places`, those of one row added up in their order."""
+    if count == len(places):  # each named once
+        total = np.empty((count, values.shape[1]), values.dtype)
+        total[answer_of] = values[places]
+        return total
+    total = np.zeros((count, values.shape[1]), values.dtype)
+    np.add.at(total, answer_of, values[places])
+    return total

@@ -1,0 +1,130 @@
+"""Tables of the key-value store as one worker sees them: rows of shards that it can read itself, and rows it keeps in memory.
+
+A row is moved as its bytes, whatever its numbers are: one kernel serves every type, and messages need no conversion.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.errors import InputError, nearest
+from starling.core.manifest import Table
+from starling.kernels.rows import move_rows
+from starling.store.graph import CsrTable
+from starling.store.parts import Parts, Shard
+
+Kind = Literal["node", "edge"]
+"""Node tables have a row for every global id, edge tables one for every entry of the parts' neighbour lists."""
+
+_FAULT_BYTES = 1 << 16
+"""The system maps up to so many bytes around a row that is touched."""
+
+
+class KeptTable(Protocol):
+    """Rows of a worker's own nodes that it keeps itself and may change: no other worker reads them in place."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of its numbers."""
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Of a row."""
+
+    def rows(self, index: NDArray[Any]) -> NDArray[Any]:
+        """Own rows, in fresh memory."""
+
+    def add(self, index: NDArray[Any], values: NDArray[Any]) -> None:
+        """Take in what was pushed for own rows, each named once."""
+
+
+class StoredTable:
+    """A table of a parts directory; the rows of parts that are read here are mapped when they are first asked for.
+
+    `resident` bounds the pages that mapped rows may hold: beyond it they are given back. Sparse tables come dense, as float32.
+    """
+
+    def __init__(self, parts: Parts, kind: Kind, name: str, *, resident: int | None = None) -> None:
+        self.table = _entry(parts, kind, name)
+        sparse = self.table.layout == "csr"
+        self.dtype = np.dtype(np.float32 if sparse else self.table.dtype)
+        self.row_shape: tuple[int, ...] = tuple(self.table.shape[1:])
+        self._parts, self._kind, self._name, self._resident = parts, kind, name, resident
+        self._opened: dict[int, _PartRows] = {}
+
+    def move(self, part: int, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any]) -> None:
+        """Copy rows of a part, numbered inside it, to places of a matrix of rows (`blank_rows`)."""
+        if len(rows) == 0:
+            return
+        if part not in self._opened:
+            self._opened[part] = _PartRows(self._parts.shard(part), self._kind, self._name, self.table.of_type, self.dtype)
+        self._opened[part].move(rows, out, places)
+        if self._resident is not None and sum(opened.touched for opened in self._opened.values()) > self._resident:
+            for opened in self._opened.values():
+                opened.give_back()
+
+
+class _PartRows:
+    """One part's rows of a table."""
+
+    def __init__(self, shard: Shard, kind: Kind, name: str, of_type: str | None, dtype: np.dtype[Any]) -> None:
+        table = shard.node_table(name) if kind == "node" else shard.edge_table(name)
+        self.touched = 0
+        self._file: mmap.mmap | None = None
+        self._sparse, self._words = (table, None) if isinstance(table, CsrTable) else (None, words_of(np.asarray(table)))
+        if isinstance(table, np.memmap):
+            self._file = getattr(table, "_mmap", None)
+        self._size = 0 if isinstance(table, CsrTable) else table.nbytes
+        self._dtype, self._type_row = dtype, None
+        if of_type is not None:  # a row for each owned node of one type: nodes are named by their place among all
+            code = shard.parts.node_types.index(of_type)
+            self._type_row = np.asarray(shard.type_row)
+            self._is_of_type = np.asarray(shard.node_table("type")) == code
+            self._of_type = of_type
+
+    def move(self, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any]) -> None:
+        if self._type_row is not None:
+            if not self._is_of_type[rows].all():
+                raise InputError(f"Expected nodes of the type '{self._of_type}', got others among them.")
+            rows = self._type_row[rows]
+        if self._sparse is not None:
+            out[places] = words_of(self._sparse.dense(rows).astype(self._dtype, copy=False))
+            return
+        assert self._words is not None
+        move_rows(self._words, rows, out, places)
+        if self._file is not None:
+            self.touched = min(
+                self.touched + len(rows) * max(_FAULT_BYTES, self._words.itemsize * self._words.shape[1]), self._size
+            )
+
+    def give_back(self) -> None:
+        if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._file.madvise(mmap.MADV_DONTNEED)
+        self.touched = 0
+
+
+def blank_rows(count: int, row_shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Memory for rows of a table."""
+    return np.empty((count, *row_shape), dtype)
+
+
+def words_of(rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows of any shape and type as a matrix of their bits: 32 at a time where they come out even, else 8."""
+    size = math.prod(rows.shape[1:]) * rows.dtype.itemsize
+    flat = np.ascontiguousarray(rows).reshape(len(rows), math.prod(rows.shape[1:]))
+    if size == 0:
+        return np.empty((len(rows), 0), np.uint8)
+    return flat.view(np.uint32 if size % 4 == 0 else np.uint8)
+
+
+def _entry(parts: Parts, kind: Kind, name: str) -> Table:
+    tables = parts.manifest.node_tables if kind == "node" else parts.manifest.edge_tables
+    if name not in tables:
+        raise InputError(f"{parts.path} has no {kind} table '{name}'. {nearest(name, tables)}")
+    return tables[name]
