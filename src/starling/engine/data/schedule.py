@@ -1,0 +1,132 @@
+"""The first stage: which targets a worker computes in each step. Nobody is asked: all workers know all training nodes.
+
+With `global` shuffling a step's targets are those of one process, and workers share them. With `local` shuffling every worker
+draws from a range of its own, where its part is; a step of all workers together has as many targets, and every node is a target
+once an epoch, either way. A worker may have none in a step: it takes part with nothing, and weight zero.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.errors import InputError
+from starling.engine.data.split import match_ranges, share_bounds
+from starling.plan.targets import TargetBatches
+
+Shuffle = Literal["local", "global"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scheduled:
+    """A step that is to come: this worker's targets by global id, and how many all workers have."""
+
+    number: int
+    """Of the step in the whole run, from 0: its messages are tagged with it."""
+    epoch: int
+    step: int
+    targets: NDArray[np.int64]
+    total: int
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingNodes:
+    """All training nodes: global ids, ascending, and their positions in the imported graph. 16 bytes a node."""
+
+    ids: NDArray[np.int64]
+    position: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not len(self.ids):
+            raise InputError("Expected training nodes, got none. Give the graph a 'train' mask, for instance with --split.")
+
+
+class Schedule(ABC):
+    """Deals out the steps of a run to one worker."""
+
+    steps_per_epoch: int
+
+    @abstractmethod
+    def step(self, epoch: int, step: int) -> Scheduled:
+        """One step of an epoch (epochs count from 1, steps from 0)."""
+
+    def steps(self, epochs: int) -> Iterator[Scheduled]:
+        """All steps of a run, one after the other: there is no pause between epochs."""
+        for epoch in range(1, epochs + 1):
+            for step in range(self.steps_per_epoch):
+                yield self.step(epoch, step)
+
+    def _number(self, epoch: int, step: int) -> int:
+        return (epoch - 1) * self.steps_per_epoch + step
+
+
+class GlobalShuffle(Schedule):
+    """The batches of one process; of each, a worker has an equal share, a range of ids."""
+
+    def __init__(
+        self, nodes: TrainingNodes, batch_size: int | None, worker: int, workers: int, *, seed: int, shuffle: bool
+    ) -> None:
+        self._targets = TargetBatches(nodes.position, nodes.ids, batch_size, seed=seed, shuffle=shuffle)
+        self._worker, self._workers = worker, workers
+        self.steps_per_epoch = self._targets.steps
+
+    def step(self, epoch: int, step: int) -> Scheduled:
+        """A share of the step's batch."""
+        batch = np.sort(self._targets.batch(epoch, step))
+        bounds = share_bounds(len(batch), self._workers)
+        mine = batch[bounds[self._worker] : bounds[self._worker + 1]]
+        return Scheduled(self._number(epoch, step), epoch, step, mine, len(batch))
+
+
+class LocalShuffle(Schedule):
+    """Batches of an own range of nodes, in a keyed order of its own."""
+
+    def __init__(
+        self,
+        nodes: TrainingNodes,
+        batch_size: int | None,
+        worker: int,
+        homes: NDArray[np.int64],
+        *,
+        seed: int,
+        shuffle: bool,
+        own_only: bool = False,
+    ) -> None:
+        workers = len(homes) - 1
+        everybody = TargetBatches(nodes.position, nodes.ids, batch_size, seed=seed, shuffle=shuffle)
+        self.steps_per_epoch, self._batch, self._count = everybody.steps, everybody.size, len(nodes.ids)
+        if own_only:  # each works on the nodes it owns, however many
+            self._bounds = np.searchsorted(nodes.ids, homes)
+            self._range = worker
+        else:
+            self._bounds = share_bounds(len(nodes.ids), workers)
+            self._range = int(match_ranges(nodes.ids, self._bounds, homes)[worker])
+        first, last = self._bounds[self._range], self._bounds[self._range + 1]
+        self._mine: TargetBatches | None = None
+        if last > first:
+            ids, position = nodes.ids[first:last], nodes.position[first:last]
+            self._mine = TargetBatches(position, ids, int(last - first), seed=seed, shuffle=shuffle)
+        self._none: NDArray[Any] = nodes.ids[:0]
+
+    def step(self, epoch: int, step: int) -> Scheduled:
+        """The next of the own range; every range is through at the end of the epoch."""
+        before, after = self._dealt(step), self._dealt(step + 1)
+        mine = self._none
+        if self._mine is not None:
+            mine = self._mine.batch(epoch, 0)[before[self._range] : after[self._range]]
+        return Scheduled(self._number(epoch, step), epoch, step, mine, int((after - before).sum()))
+
+    def _dealt(self, step: int) -> NDArray[np.int64]:
+        """How many nodes of each range are dealt before a step: of all of them together `step` batches."""
+        sizes = np.diff(self._bounds)
+        dealt = min(step * self._batch, self._count)
+        if dealt == self._count:
+            return sizes
+        if sizes.max() - sizes.min() > 1:  # each in proportion to its own
+            return sizes * dealt // self._count
+        return (dealt + np.arange(len(sizes))) // len(sizes)
