@@ -259,6 +259,7 @@ def _team_facts(result: TrainResult) -> list[tuple[str, object]]:
     return [
         ("workers", f"{result.workers}, {result.parallel}, {result.sync}"),
         ("sent an epoch", format_bytes(result.bytes_sent_per_epoch)),
+        ("a step keeps", f"{format_bytes(result.held_bytes)}; (3 n_in + n_bd) d is {format_bytes(result.formula_bytes)}"),
     ]
 
 

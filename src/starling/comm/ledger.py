@@ -91,7 +91,17 @@ class Ledger:
     def sent(self, peer: int, count: int) -> None:
         """Count bytes sent to a peer."""
         with self._lock:
-            self._bytes[peer] += count
+            book: Counter[int] | None = getattr(self._here, "apart", None)
+            (self._bytes if book is None else book)[peer] += count
+
+    @contextmanager
+    def apart(self) -> Iterator[Counter[int]]:
+        """Count the bytes that this thread sends in the block by themselves: a step prepared ahead may be another epoch's."""
+        self._here.apart = book = Counter[int]()
+        try:
+            yield book
+        finally:
+            self._here.apart = None
 
     def came(self, layer: int, rows: int) -> None:
         """Count rows that came from others for a layer."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ class FilledBatch:
     """How much each target counts; None: equally, as a mean."""
     share: float = 1.0
     """How much the step's loss counts in the epoch's: its targets, or one where they are weighted."""
+    sent: Mapping[int, int] = field(default_factory=dict)
+    """Bytes that preparing the step has sent to each worker."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +85,17 @@ class Filler:
     def _local_graph(self, plan: BatchPlan, block: Block) -> LocalGraph:
         source, rows = self._source, plan.inputs[: block.sources]
         edge = torch.from_numpy(np.asarray(block.edge)).long() if source.edge_tables else None
-        position = torch.from_numpy(np.asarray(rows, np.int64))
+        index = torch.from_numpy(np.asarray(rows, np.int64))
         return LocalGraph(
             torch.from_numpy(block.offsets),
             torch.from_numpy(block.neighbours),
             block.sources,
             block.destinations,
-            degree=source.degree[position],
-            weighted_degree=None if source.weighted_degree is None else source.weighted_degree[position],
+            degree=source.degree[index],
+            weighted_degree=None if source.weighted_degree is None else source.weighted_degree[index],
             row_scale=_tensor(block.row_scale),
             edge_scale=_tensor(block.edge_scale),
-            position=position,
+            position=torch.from_numpy(source.position_of(rows)),
             **{f"edge_{name}": table[edge] for name, table in source.edge_tables.items()},
         )
 

@@ -23,6 +23,8 @@ class LayeredModel(nn.Module, ABC):
     """A model made of `layer_count` layers, of which the k-th reads the k-th view."""
 
     layer_count: int
+    input_widths: tuple[int, ...] = ()
+    """Columns of the rows that each layer reads; empty where a model does not say."""
 
     @abstractmethod
     def layer(self, index: int, view: View, h: Tensor) -> Tensor:

@@ -64,6 +64,7 @@ class Stack(LayeredModel):
         jumping = settings.jump != "none"
         hidden = settings.hidden
         widths = [features] + [hidden] * (settings.layers - 1) + [hidden if jumping else classes]
+        self.input_widths = tuple(widths[:-1])
         self.graph_layers, self.norms, self.skips = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         for index in range(settings.layers):
             fan_in, fan_out, last = widths[index], widths[index + 1], index == settings.layers - 1 and not jumping

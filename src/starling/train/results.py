@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from starling.comm.ledger import Accounts, Fetched
+from starling.train.step_memory import StepMemory
 
 
 @dataclass(frozen=True)
@@ -25,31 +26,33 @@ class Scores:
 
 @dataclass(frozen=True)
 class WorkerRecord:
-    """An epoch of one worker: what its time and traffic went into, and its largest memory so far."""
+    """An epoch of one worker: what its time and traffic went into, its largest memory so far, and what its first step kept."""
 
     accounts: Accounts
     peak_rss_bytes: int
+    memory: StepMemory = StepMemory()
 
     def to_numbers(self) -> NDArray[np.int64]:
         """As whole numbers, to be sent: seconds by their bits, bytes and rows as they are."""
         a = self.accounts
         seconds = np.array([a.compute, a.communication, a.waiting, a.reducing]).view(np.int64)
         f = a.fetched
-        whole = [self.peak_rss_bytes, f.near, f.cached, f.far, f.far_bytes]
+        whole = [self.peak_rss_bytes, self.memory.formula, self.memory.held, f.near, f.cached, f.far, f.far_bytes]
         return np.concatenate([seconds, whole, a.bytes_to, a.rows_by_layer]).astype(np.int64)
 
     @classmethod
     def from_numbers(cls, numbers: NDArray[np.int64], workers: int) -> Self:
         """What `to_numbers` gave."""
         compute, communication, waiting, reducing = numbers[:4].view(np.float64).tolist()
-        peak, near, cached, far, far_bytes = numbers[4:9].tolist()
-        sent, rows = numbers[9 : 9 + workers].tolist(), numbers[9 + workers :].tolist()
-        fetched = Fetched(near, cached, far, far_bytes)
-        return cls(Accounts(compute, communication, waiting, reducing, tuple(sent), tuple(rows), fetched), peak)
+        peak, formula, held, near, cached, far, far_bytes, *rest = numbers[4:].tolist()
+        sent, rows, fetched = rest[:workers], rest[workers:], Fetched(near, cached, far, far_bytes)
+        accounts = Accounts(compute, communication, waiting, reducing, tuple(sent), tuple(rows), fetched)
+        return cls(accounts, peak, StepMemory(formula, held))
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
-        return self.accounts.to_json() | {"peak_rss_bytes": self.peak_rss_bytes}
+        memory = {"formula_bytes": self.memory.formula, "held_bytes": self.memory.held}
+        return self.accounts.to_json() | {"peak_rss_bytes": self.peak_rss_bytes} | memory
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,9 @@ class TrainResult:
     parallel: str = "hybrid"
     sync: str = "gradient"
     bytes_sent_per_epoch: int = 0
+    formula_bytes: int = 0
+    """BDS-GCN's (3 · n_in + n_bd) · d of the largest worker's step (step_memory.py), and what it kept."""
+    held_bytes: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The object that ``train --json`` prints."""
@@ -115,6 +121,8 @@ class TrainResult:
             "epoch_seconds_median": self.epoch_seconds_median,
             "peak_rss_bytes": self.peak_rss_bytes,
             "bytes_sent_per_epoch": self.bytes_sent_per_epoch,
+            "formula_bytes": self.formula_bytes,
+            "held_bytes": self.held_bytes,
             "seconds": self.seconds,
         }
 

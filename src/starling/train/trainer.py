@@ -29,6 +29,7 @@ from starling.train.parameters import Parameters
 from starling.train.results import EpochRecord, Nobody, Scores, TrainResult, Watcher, WorkerRecord
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup, set_up
+from starling.train.step_memory import Held, StepMemory, formula_bytes
 from starling.train.sync import Step, Updates
 from starling.train.work import outputs_of
 
@@ -94,6 +95,7 @@ class _Loop:
         self._model, self._task, self._work = setup.model, setup.task, setup.work
         self._updates, self._schedule, self._directory, self._watch = updates, schedule, directory, watch
         self._records: list[EpochRecord] = []
+        self._memory = StepMemory()
         self._best: tuple[int, Scores, dict[str, Tensor]] | None = None
 
     def run(self, began: float) -> TrainResult:
@@ -126,6 +128,8 @@ class _Loop:
             parallel=self._setup.config.team.parallel,
             sync=self._setup.config.sync.name,
             bytes_sent_per_epoch=int(statistics.median(sum(sum(w.accounts.bytes_to) for w in epoch) for epoch in workers)),
+            formula_bytes=max(worker.memory.formula for worker in workers[-1]),
+            held_bytes=max(worker.memory.held for worker in workers[-1]),
         )
 
     @property
@@ -161,11 +165,19 @@ class _Loop:
             self._team.phase.enter(f"epoch {epoch}, step {step}")
             batch = next(batches)
             shares.append(batch.share)
-            yield partial(self._loss, batch)
+            for peer, count in batch.sent.items():
+                self._team.ledger.sent(peer, count)
+            yield partial(self._measured_loss if step == 1 else self._loss, batch)
 
     def _loss(self, batch: FilledBatch, model: nn.Module) -> Tensor:
         given = outputs_of(model, batch)
         return self._task.loss(given[batch.outputs], batch.y, batch.weight)
+
+    def _measured_loss(self, batch: FilledBatch, model: nn.Module) -> Tensor:
+        with Held(model) as held:
+            loss = self._loss(batch, model)
+        self._memory = StepMemory(formula_bytes(model, batch.views), held.bytes)
+        return loss
 
     def _check(self, loss: float, epoch: int, step: int) -> None:
         """Stop at a loss that is no number: nothing can be learnt any more."""
@@ -178,7 +190,7 @@ class _Loop:
 
     def _account(self, epoch: int) -> tuple[WorkerRecord, ...]:
         """What every worker's time and traffic of this epoch went into."""
-        mine = WorkerRecord(self._team.ledger.close(), peak_rss_bytes())
+        mine = WorkerRecord(self._team.ledger.close(), peak_rss_bytes(), self._memory)
         lists = self._team.all_lists(make_tag(Channel.SUMS, epoch, 0), mine.to_numbers())
         return tuple(WorkerRecord.from_numbers(numbers, self._team.size) for numbers in lists)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -86,10 +86,12 @@ class TeamWork:
         return self.strategy.steps_per_epoch
 
     def batches(self, epochs: int) -> Iterator[FilledBatch]:
-        """Plans, made together with the others, filled."""
+        """Plans, made together with the others, filled; what they sent for it counts when the step is made."""
         for epoch in range(1, epochs + 1):
-            for plan in self.strategy.plans(epoch):
-                yield self.filler.fill(plan)
+            for step in range(self.steps_per_epoch):
+                with self.source.team.ledger.apart() as sent:
+                    batch = self.filler.fill(self.strategy.plan(epoch, step))
+                yield replace(batch, sent=sent)
 
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """From one pass over the whole graph, each worker its own nodes; the same numbers on every worker."""

@@ -16,6 +16,7 @@ class SGC(LayeredModel):
     def __init__(self, features: int, classes: int, hops: int, *, edge_weights: bool = False) -> None:
         super().__init__()
         self.layer_count, self.edge_weights = hops, edge_weights
+        self.input_widths = (features,) * hops
         self.linear: nn.Module = Dense(features, classes)
 
     def layer(self, index: int, view: View, h: Tensor) -> Tensor:
