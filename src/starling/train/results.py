@@ -30,7 +30,7 @@ class WorkerRecord:
 
     accounts: Accounts
     peak_rss_bytes: int
-    memory: StepMemory = StepMemory()
+    memory: StepMemory = field(default_factory=StepMemory)
 
     def to_numbers(self) -> NDArray[np.int64]:
         """As whole numbers, to be sent: seconds by their bits, bytes and rows as they are."""
