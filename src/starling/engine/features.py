@@ -113,12 +113,12 @@ class ColumnScaled(Features):
 
     def __init__(self, raw: Features, shift: NDArray[np.float32], factor: NDArray[np.float32]) -> None:
         self.count, self.width = raw.count, raw.width
-        self._raw, self._shift, self._factor = raw, shift, factor
+        self._raw, self.shift, self.factor = raw, shift, factor
 
     def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
         rows = self._raw.rows(index)
-        rows -= self._shift
-        rows *= self._factor
+        rows -= self.shift
+        rows *= self.factor
         return rows
 
 

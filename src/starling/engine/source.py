@@ -62,6 +62,10 @@ class GraphSource:
         """What is counted here is all there is; a team's workers add up."""
         return values
 
+    def position_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """Where rows stood in the imported graph: rows of a whole graph are positions."""
+        return np.asarray(rows, np.int64)
+
     def name_of(self, row: int) -> str:
         """The user's id of a node."""
         return str(self.ids.user_ids(row, row + 1)[0])

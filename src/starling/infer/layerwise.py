@@ -50,8 +50,8 @@ class Inference:
             model.train(training)
 
     def _fits(self, model: nn.Module) -> bool:
-        widest = max(self.source.features.width, _widest(model))
-        return self.source.nodes * 4 * (self.source.features.width + 4 * widest) <= self.memory
+        columns = max(self.source.features.width, widest(model))
+        return self.source.nodes * 4 * (self.source.features.width + 4 * columns) <= self.memory
 
     def _at_once(self, model: nn.Module) -> RowTable:
         graph, x, constants = self.source.whole, self.source.x, self.source.constants if self.reuse else None
@@ -75,7 +75,7 @@ class Inference:
         """Rows of all nodes after layer `index`, or the outputs after the last one."""
         table: RowTable | None = None
         width = kept[-1].width if index else self.source.features.width
-        for start, stop, rows, graph in self._blocks(max(width, _widest(model))):
+        for start, stop, rows, graph in row_blocks(self.source, self.source.nodes, max(width, widest(model)), self.memory // 4):
             inputs = self.source.features.rows(rows) if index == 0 else kept[-1].rows(rows)
             view = View(graph if self.device == "cpu" else graph.to(self.device))
             given = model.layer(index, view, torch.from_numpy(inputs).to(self.device))
@@ -89,36 +89,40 @@ class Inference:
             table.write(start, given.float().cpu().numpy())
         return table if table is not None else RowTable(0, 1, memory=0)
 
-    def _blocks(self, width: int) -> Iterator[tuple[int, int, NDArray[np.int64], LocalGraph]]:
-        """Ranges of rows whose in-edges' sources fit a quarter of the budget, each with its sources and its graph."""
-        incoming, nodes = self.source.incoming, self.source.nodes
-        room = max(1, self.memory // 4 // (4 * width * 2))  # rows read, and as many made
-        bounds = cut_by_sources(incoming.offsets, incoming.neighbours, room, max(1, self.memory // 4 // _EDGE_BYTES))
-        pool = FrontierPool(nodes)
-        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            yield start, stop, *self._block(start, stop, pool)
 
-    def _block(self, start: int, stop: int, pool: FrontierPool) -> tuple[NDArray[np.int64], LocalGraph]:
-        """Rows start … stop − 1 with all their in-edges; sources are these rows, then their other neighbours as they appear."""
-        source, offsets = self.source, self.source.incoming.offsets
-        first, end = int(offsets[start]), int(offsets[stop])
-        with pool.frontier(np.arange(start, stop)) as frontier:
-            neighbours = frontier.extend(source.incoming.neighbours[first:end])
-            rows = frontier.rows.copy()
-        position = torch.from_numpy(rows)
-        graph = LocalGraph(
-            torch.from_numpy(offsets[start : stop + 1] - first),
-            torch.from_numpy(neighbours),
-            len(rows),
-            stop - start,
-            degree=source.degree[position],
-            weighted_degree=None if source.weighted_degree is None else source.weighted_degree[position],
-            position=position,
-            **{f"edge_{name}": table[first:end] for name, table in source.edge_tables.items()},
-        )
-        return rows, graph
+def row_blocks(
+    source: GraphSource, rows: int, width: int, memory: int
+) -> Iterator[tuple[int, int, NDArray[np.int64], LocalGraph]]:
+    """Ranges of the first `rows` rows whose in-edges' sources, `width` numbers each, fit `memory`, each with sources and graph."""
+    incoming = source.incoming
+    room = max(1, memory // (4 * width * 2))  # rows read, and as many made
+    bounds = cut_by_sources(incoming.offsets[: rows + 1], incoming.neighbours, room, max(1, memory // _EDGE_BYTES))
+    pool = FrontierPool(source.nodes)
+    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        yield start, stop, *_block(source, start, stop, pool)
 
 
-def _widest(model: nn.Module) -> int:
+def _block(source: GraphSource, start: int, stop: int, pool: FrontierPool) -> tuple[NDArray[np.int64], LocalGraph]:
+    """Rows start … stop − 1 with all their in-edges; sources are these rows, then their other neighbours as they appear."""
+    offsets = source.incoming.offsets
+    first, end = int(offsets[start]), int(offsets[stop])
+    with pool.frontier(np.arange(start, stop)) as frontier:
+        neighbours = frontier.extend(source.incoming.neighbours[first:end])
+        rows = frontier.rows.copy()
+    index = torch.from_numpy(rows)
+    graph = LocalGraph(
+        torch.from_numpy(offsets[start : stop + 1] - first),
+        torch.from_numpy(neighbours),
+        len(rows),
+        stop - start,
+        degree=source.degree[index],
+        weighted_degree=None if source.weighted_degree is None else source.weighted_degree[index],
+        position=torch.from_numpy(source.position_of(rows)),
+        **{f"edge_{name}": table[first:end] for name, table in source.edge_tables.items()},
+    )
+    return rows, graph
+
+
+def widest(model: nn.Module) -> int:
     """The widest rows a layer may make, going by its weights."""
     return max((max(parameter.shape, default=1) for parameter in model.parameters()), default=1)

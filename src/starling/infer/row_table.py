@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,23 @@ from starling.kernels.rows import gather_rows
 
 
 class RowTable:
-    """float32 rows, written in ranges, read in any order."""
+    """float32 rows, written in ranges, read in any order. With `path` they are in that file, which other processes may share."""
 
-    def __init__(self, count: int, width: int, *, memory: int) -> None:
+    def __init__(self, count: int, width: int, *, memory: int, path: Path | None = None) -> None:
         self.count, self.width = count, width
         self._pages: mmap.mmap | None = None
         size = 4 * count * width
-        if size <= memory or size == 0:
+        if size == 0 or (path is None and size <= memory):
             self._rows = np.empty((count, width), np.float32)
+            return
+        if path is not None:
+            number = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                os.ftruncate(number, size)  # everybody who opens it does so: nothing is lost by doing it again
+                self._pages = mmap.mmap(number, size)
+            finally:
+                os.close(number)
+            self._rows = np.frombuffer(self._pages, np.float32).reshape(count, width)
             return
         with tempfile.TemporaryFile() as file:  # has no name, and is gone with its last mapping
             file.truncate(size)

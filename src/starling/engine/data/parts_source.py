@@ -1,0 +1,222 @@
+"""All parts of a run as one worker sees them: what is known of them without reading them, and each one read when its turn comes.
+
+Every worker reads from every shard (the halo's features, evaluation): parts of one machine, or of a file system that all share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.comm.tags import Channel
+from starling.comm.team import Team
+from starling.core.errors import InputError
+from starling.core.manifest import Labels
+from starling.core.npy import NpyReader, map_array
+from starling.engine.data.end_to_end import EndToEnd, SomeRows, scaled_like
+from starling.engine.data.halo_rows import halo_file
+from starling.engine.data.local import global_ids
+from starling.engine.data.part_source import PartSource
+from starling.engine.data.places import Places
+from starling.engine.data.sequential import read_rows
+from starling.engine.features import DenseFeatures, Features, normalized, open_features
+from starling.engine.hybrid.exchange import Calls
+from starling.engine.source import SPLITS, SourceRequest, edge_matrix
+from starling.kernels.csr import Csr
+from starling.store import shard_layout as layout
+from starling.store.parts import Parts, Shard, open_parts
+
+_CALLS = 300
+"""Messages of the setup channel from this number on."""
+_ROW_BYTES = 48
+"""Of a local row beside features: offsets, degree, position, global id, masks and labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartsSource:
+    """The parts of one run; this worker's are `mine`. `splits` and `y` are those of their split nodes alone, end to end."""
+
+    path: Path
+    parts: Parts
+    team: Team
+    mine: range
+    features: Features
+    """Of all nodes by global id, where they lie."""
+    labels: Labels | None
+    y: NDArray[Any] | None
+    splits: dict[str, NDArray[np.int64]]
+    split_sizes: dict[str, int]
+    """Nodes of each split in all parts."""
+    train_sizes: tuple[int, ...]
+    """Training nodes of every part."""
+    edge_tables: dict[str, Tensor]
+    """Without rows, to tell their shapes."""
+    relations: int
+    weighted_degree: NDArray[np.float32] | None
+    """By global id."""
+    calls: Calls
+
+    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The sum of whole numbers over all workers; everybody asks in the same order."""
+        summed: NDArray[Any] = np.sum(self.team.all_lists(self.calls.forward(), np.asarray(values)), axis=0)
+        return summed
+
+    def name_of(self, row: int) -> str:
+        """A split node, as a message calls it."""
+        return f"number {row:,} of the split nodes of parts {self.mine.start} to {self.mine.stop - 1}"
+
+    @property
+    def sparse(self) -> bool:
+        """Whether features are stored by their non-zeros."""
+        return self.parts.manifest.node_tables["x"].layout != "dense"
+
+    def list_bytes(self, part: int) -> int:
+        """What a part takes in memory without its features."""
+        record, local = self.parts.manifest.shards[part], self.parts.shard(part).local
+        tables = sum(4 * math.prod(table.shape[1:]) for table in self.edge_tables.values())
+        return local * _ROW_BYTES + record.edges * (4 + tables + (8 if self.edge_tables else 0))
+
+    def feature_bytes(self, part: int) -> int:
+        """What a part's features take in memory, those of its halo included."""
+        return 4 * self.features.width * self.parts.shard(part).local
+
+    def read(self, part: int, *, keep: bool = True, halo: Path | None = None) -> PartSource:
+        """A part with its lists in memory; with `keep` its features too, else they are read by row where they lie.
+
+        `halo` is the folder with the halo's features, where they were laid out (`halo_rows.py`).
+        """
+        shard = self.parts.shard(part)
+        columns = {name: column(shard, name) for name in (*SPLITS, "y") if name in self.parts.manifest.node_tables}
+        ids = global_ids(shard)
+        return PartSource(
+            self.path,
+            self._lists(shard),
+            self._features(shard, ids, keep=keep, halo=halo),
+            self.labels,
+            columns["y"] if self.labels is not None else None,
+            {name: np.flatnonzero(columns[name]) for name in SPLITS if name in columns},
+            {name: _typed(_edge_column(shard, name), name) for name in self.edge_tables},
+            self.relations,
+            self.parts.manifest.directed,
+            self.parts.ids,
+            part,
+            shard.owned,
+            ids,
+            _array(shard, layout.POSITION),
+            _array(shard, layout.IN_DEGREE),
+            None if self.weighted_degree is None else self.weighted_degree[ids],
+        )
+
+    def _lists(self, shard: Shard) -> Csr:
+        offsets = _array(shard, layout.IN_OFFSETS)
+        padded = np.concatenate([offsets, np.full(shard.local + 1 - len(offsets), offsets[-1], np.int64)])
+        # where edges stood in the imported graph is asked for by nobody, unless they have tables
+        edge = _array(shard, layout.IN_EDGE) if self.edge_tables else np.empty(0, np.int64)
+        return Csr(padded, _array(shard, layout.IN_NEIGHBOURS), edge)
+
+    def _features(self, shard: Shard, ids: NDArray[np.int64], *, keep: bool, halo: Path | None) -> Features:
+        if halo is None:
+            everywhere = SomeRows(self.features, ids)
+            return DenseFeatures(everywhere.all()) if keep else everywhere
+        laid_out = halo_file(halo, shard.part)
+        if not keep:
+            tables = [open_features(shard.node_table("x")), DenseFeatures(map_array(laid_out))]
+            return scaled_like(self.features, EndToEnd(tables))
+        rows = np.empty((shard.local, self.features.width), np.float32)
+        read_rows(shard.path / self.parts.manifest.node_tables["x"].files[0], rows[: shard.owned], drop=True)
+        read_rows(laid_out, rows[shard.owned :], drop=True)
+        return scaled_like(self.features, DenseFeatures(rows))
+
+
+def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSource:
+    """Look at all parts of a directory without reading them: masks, and labels of own parts' split nodes."""
+    parts = open_parts(path)
+    places, manifest = Places(parts, team), parts.manifest
+    if "x" not in manifest.node_tables:
+        raise InputError(f"{path} has no features 'x' for all its nodes. Import the graph with --features.")
+    shards = [parts.shard(part) for part in range(len(parts))]
+    train = [np.flatnonzero(column(shard, "train")) for shard in shards] if "train" in manifest.node_tables else []
+    sizes = {name: sum(int(column(shard, name).sum()) for shard in shards) for name in SPLITS if name in manifest.node_tables}
+    names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
+    tables = {name: _typed(np.asarray(shards[0].edge_table(name)[:0]), name) for name in names}  # type: ignore[index]
+    y, splits = _split_labels([shards[part] for part in places.own]) if manifest.labels is not None else (None, {})
+    first = parts.offsets
+    features = normalized(
+        EndToEnd([open_features(shard.node_table("x")) for shard in shards]),
+        request.normalize,
+        np.concatenate([np.empty(0, np.int64), *(rows + first[part] for part, rows in enumerate(train))]),
+    )
+    return PartsSource(
+        path,
+        parts,
+        team,
+        places.own,
+        features,
+        manifest.labels,
+        y,
+        splits,
+        {name: sizes.get(name, 0) for name in SPLITS},
+        tuple(len(rows) for rows in train) or (0,) * len(parts),
+        tables,
+        len(manifest.edge_types) or (_kinds(shards) if "type" in tables else 0),
+        _weighted_degree(shards) if "weight" in tables else None,
+        Calls(0, Channel.SETUP, _CALLS),
+    )
+
+
+def column(shard: Shard, name: str) -> NDArray[Any]:
+    """A node table of a part's own nodes, in memory."""
+    table = shard.parts.node_tables[name]
+    if table.layout != "dense":
+        raise InputError(f"Expected the table '{name}' as a plain array, got a sparse one. Import it again as an array.")
+    return _array(shard, table.files[0])
+
+
+def _split_labels(shards: Sequence[Shard]) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]]]:
+    """Labels of split nodes, split by split, and the rows of each split among them."""
+    labels: list[NDArray[Any]] = []
+    splits, begin = {}, 0
+    for name in (split for split in SPLITS if split in shards[0].parts.node_tables):
+        found = np.concatenate([column(shard, "y")[column(shard, name).astype(bool)] for shard in shards])
+        splits[name] = np.arange(begin, begin + len(found))
+        labels.append(found)
+        begin += len(found)
+    return np.concatenate(labels) if labels else column(shards[0], "y")[:0], splits
+
+
+def _kinds(shards: Sequence[Shard]) -> int:
+    return max(int(_edge_column(shard, "type").max(initial=-1)) + 1 for shard in shards)
+
+
+def _weighted_degree(shards: Sequence[Shard]) -> NDArray[np.float32]:
+    """The sum of in-edges' weights of every node by global id, added as the whole graph's are."""
+    found = []
+    for shard in shards:
+        offsets = _array(shard, layout.IN_OFFSETS)[: shard.owned + 1]
+        weight = _typed(_edge_column(shard, "weight")[: offsets[-1]], "weight")
+        lengths = torch.from_numpy(np.diff(offsets))
+        found.append(torch.segment_reduce(weight, "sum", lengths=lengths, unsafe=True, initial=0.0).numpy())
+    return np.concatenate(found)
+
+
+def _edge_column(shard: Shard, name: str) -> NDArray[Any]:
+    return _array(shard, shard.parts.edge_tables[name].files[0])
+
+
+def _array(shard: Shard, name: str) -> NDArray[Any]:
+    """A file of a shard, read rather than mapped: it is a part's turn, and its pages are to leave with it."""
+    reader = NpyReader(shard.path / name)
+    return reader.read(0, reader.rows)
+
+
+def _typed(values: NDArray[Any], name: str) -> Tensor:
+    table = torch.from_numpy(np.ascontiguousarray(values))
+    return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()
