@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import pytest
@@ -45,3 +46,15 @@ def test_bytes_and_rows() -> None:
     assert accounts.rows_by_layer == (8, 0, 9)
     assert json.loads(json.dumps(accounts.to_json()))["bytes_to"] == [0, 20, 5]
     assert ledger.close().bytes_to == (0, 0, 0)
+
+
+def test_bytes_apart_are_this_threads_and_count_later() -> None:
+    ledger = Ledger(2)
+    with ledger.apart() as book:
+        ledger.sent(1, 10)
+        other = threading.Thread(target=ledger.sent, args=(1, 3))
+        other.start()
+        other.join()
+    ledger.sent(1, 4)
+    assert book == {1: 10}
+    assert ledger.close().bytes_to == (0, 7)

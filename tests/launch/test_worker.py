@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 
 from starling.core.errors import InputError
 from starling.launch.worker import find_entry, read_spec
-from tests.support.source import ROOT
 
 WORKER = [sys.executable, "-m", "starling.launch.worker"]
 LIGHT = """
@@ -69,29 +67,3 @@ def test_a_worker_that_nobody_placed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_threads_are_decided_before_anything_heavy_is_imported() -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []
-
-
-def test_torchrun_on_two_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two agents of one worker each, as on two machines; the second has the spec in another place."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("STARLING_THREADS", raising=False)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    agents = []
-    for machine in (0, 1):
-        here = tmp_path / f"machine-{machine}"
-        here.mkdir()
-        (here / "spec.json").write_text('{"birds": 3}')
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={machine}"]
-        place = ["--master-addr=127.0.0.1", f"--master-port={port}"]
-        worker = ["-m", "starling.launch.worker", "tests.launch.entries:add_ranks", "spec.json", "--threads=1"]
-        agents.append(
-            subprocess.Popen([*torchrun, *place, *worker], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        )
-    outputs = [agent.communicate(timeout=200) for agent in agents]
-    assert [agent.returncode for agent in agents] == [0, 0], outputs
-    result = json.loads(outputs[0][0])
-    assert (result["rank"], result["size"], result["total"], result["spec"]) == (0, 2, 3.0, {"birds": 3})
-    assert result["threads"] == ["1", "1", 1]
-    assert outputs[1][0] == ""

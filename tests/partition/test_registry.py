@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from starling.core.errors import InputError
+from starling.core.errors import InputError, StarlingError
 from starling.partition.contract import PartitionTask
 from starling.partition.registry import METHODS, find_method, make_method
 from starling.partition.spring import Spring
@@ -34,6 +35,16 @@ class EveryOther(Partitioner):
 
 class Unfinished(Partitioner):
     """Has no _assign."""
+
+
+class Stumbles(Partitioner):
+    def _assign(self, task):
+        return {"a": 1}["b"]
+
+
+class Forgets(Partitioner):
+    def _assign(self, task):
+        pass
 
 
 NUMBER = 3
@@ -102,6 +113,19 @@ def test_a_users_method_works_as_any_other(mine: Path) -> None:
 def test_a_users_class_that_is_no_method_is_refused(mine: Path, class_name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         find_method(f"{mine}:{class_name}")
+
+
+@pytest.mark.parametrize(
+    ("class_name", "message"),
+    [
+        ("Stumbles", r"The method Stumbles failed: KeyError: 'b' \(mine.py, line \d+\)\."),
+        ("Forgets", r"The method Forgets is broken: it made no Assignment, but a NoneType\."),
+    ],
+)
+def test_a_users_method_that_fails_is_named_in_one_sentence(mine: Path, class_name: str, message: str) -> None:
+    with pytest.raises(StarlingError) as caught:
+        make_method(f"{mine}:{class_name}").assign(PartitionTask(TINY["path"], 3))
+    assert re.fullmatch(message, str(caught.value))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ one, write such a class and enter it in `registry.py`, or keep it in a file of y
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,9 +81,20 @@ class Partitioner(ABC):
     def assign(self, task: PartitionTask) -> Assignment:
         """Who owns what. Refuses a task that cannot be done before it starts."""
         self._check_task(task)
-        assignment = self._assign(task)
+        try:
+            assignment = self._assign(task)
+        except (StarlingError, MemoryError):
+            raise
+        except Exception as error:
+            if type(self).__module__.startswith("starling."):
+                raise  # a fault of ours: the traceback is for us
+            raise StarlingError(f"The method {self._title} failed: {_in_one_line(error)}.") from error
         self._check_result(task, assignment)
         return assignment
+
+    @property
+    def _title(self) -> str:
+        return self.name or type(self).__name__
 
     @abstractmethod
     def _assign(self, task: PartitionTask) -> Assignment: ...
@@ -119,11 +131,20 @@ class Partitioner(ABC):
         """Trust no method, least of all a user's: owners are parts, and a vertex-cut places every edge."""
         expected = "vertex-cut" if self.kind == "vertex-cut" else "edge-cut"
         fault = None
+        if not isinstance(assignment, Assignment):
+            raise StarlingError(f"The method {self._title} is broken: it made no Assignment, but a {type(assignment).__name__}.")
         if assignment.kind != expected or assignment.parts != task.parts:
             fault = f"{assignment.kind}, {assignment.parts} parts, instead of {expected}, {task.parts} parts"
         fault = fault or _fault_of_nodes(assignment, task.edges.nodes) or _fault_of_edges(assignment, task.edges.edges)
         if fault:
-            raise StarlingError(f"The method {self.name or type(self).__name__} is broken: it made {fault}.")
+            raise StarlingError(f"The method {self._title} is broken: it made {fault}.")
+
+
+def _in_one_line(error: Exception) -> str:
+    """An error's kind, message and the line of the user's file that raised it."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if text else ''}{text} ({Path(last.filename).name}, line {last.lineno})"
 
 
 def _fault_of_nodes(assignment: Assignment, nodes: int) -> str | None:

@@ -1,0 +1,115 @@
+"""Training under torchrun, as on two machines: each has a config, the shards of its own worker, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from starling.comm.in_process import run_threads
+from starling.comm.team import Team
+from starling.core.errors import InputError
+from starling.launch.train_worker import train
+from starling.train.config import RunConfig
+from starling.train.trainer import fit
+from tests.engine.hybrid.runs import cut
+from tests.support.source import ROOT
+from tests.support.trainable import trainable_graph
+
+CONFIG = """
+[data]
+path = "parts"
+[model]
+name = "gcn"
+hidden = 8
+dropout = 0.3
+[strategy]
+name = "mini"
+batch_size = 12
+[run]
+epochs = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("graph")
+    return cut(trainable_graph(folder / "g"), folder / "cut", 2, np.arange(60) % 2)
+
+
+def machine(folder: Path, parts: Path, text: str = CONFIG, shards: tuple[int, ...] = (0, 1)) -> Path:
+    """What one machine has."""
+    (folder / "parts").mkdir(parents=True)
+    (folder / "birds.toml").write_text(text)
+    (folder / "spec.json").write_text(json.dumps({"config": "birds.toml", "run": "run"}))
+    shutil.copy(parts / "manifest.json", folder / "parts")
+    for shard in shards:
+        shutil.copytree(parts / f"part-{shard:05d}", folder / "parts" / f"part-{shard:05d}")
+    return folder
+
+
+def test_two_machines_learn_what_one_does(tmp_path: Path, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = RunConfig.read(machine(tmp_path / "one", parts) / "birds.toml")
+    config = whole.model_copy(update={"team": whole.team.model_copy(update={"workers": 2})})
+    expected = run_threads(2, lambda team: fit(config, tmp_path / "expected", team=team))[0].losses
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    monkeypatch.delenv("STARLING_THREADS", raising=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    agents = []
+    for number in (0, 1):
+        here = machine(tmp_path / f"machine-{number}", parts, shards=(number,))
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={number}"]
+        place = ["--master-addr=127.0.0.1", f"--master-port={port}"]
+        worker = ["-m", "starling.launch.worker", "starling.launch.train_worker:train", "spec.json", "--threads=1"]
+        agents.append(
+            subprocess.Popen([*torchrun, *place, *worker], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+    outputs = [agent.communicate(timeout=200) for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], outputs
+    result = json.loads(outputs[0][0])
+    assert tuple(result["losses"]) == expected
+    assert result["summary"]["workers"] == 2
+    assert outputs[1][0] == ""
+    assert (tmp_path / "machine-0" / "run" / "summary.json").is_file()
+    assert not (tmp_path / "machine-1" / "run").exists()
+
+
+def refused(folder: Path, workers: int = 2, **spec: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        run_threads(
+            workers, lambda team: train(team, {"config": str(folder / "birds.toml"), "run": str(folder / "run"), **spec})
+        )
+    assert not (folder / "run").exists()
+    return str(caught.value)
+
+
+def test_what_workers_cannot_train_on(tmp_path: Path, parts: Path) -> None:
+    here = machine(tmp_path / "few", parts, shards=(0,))
+    assert "part-00001 is missing" in refused(here)
+    assert "got 3 workers for 2 parts" in refused(here, workers=3)
+    other = machine(tmp_path / "other", parts, CONFIG + "[team]\nworkers = 4\n")
+    assert "birds.toml is for 4 workers, and 2 were started" in refused(other)
+    slow = machine(tmp_path / "slow", parts, CONFIG + '[team]\ntransport = "gloo"\n')
+    assert "Pass them --transport instead" in refused(slow)
+    trainable_graph(tmp_path / "whole" / "g")
+    (tmp_path / "whole" / "birds.toml").write_text(CONFIG.replace('"parts"', '"g"'))
+    assert "Workers share a parts directory" in refused(tmp_path / "whole")
+    with pytest.raises(InputError, match="got no config"):
+        train(Team(), {"run": "x"})
+
+
+def test_a_run_is_never_overwritten(tmp_path: Path, parts: Path) -> None:
+    here = machine(tmp_path / "here", parts)
+    (here / "run").mkdir()
+    (here / "run" / "config.toml").write_text("")
+    with pytest.raises(InputError, match="a run is never overwritten"):
+        run_threads(2, lambda team: train(team, {"config": str(here / "birds.toml"), "run": str(here / "run")}))
