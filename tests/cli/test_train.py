@@ -16,6 +16,7 @@ from starling.cli.main import run
 from starling.cli.train_progress import TrainingBar
 from starling.nn.registry import MODELS
 from starling.plan.registry import STRATEGIES
+from starling.train.config import RunConfig
 from starling.train.results import EpochRecord, Scores
 from tests.support.command import starling
 from tests.support.trainable import trainable_graph
@@ -63,6 +64,23 @@ def test_json_and_a_repeated_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert list(predicted) == INFER_KEYS
     assert (predicted["nodes"], predicted["test"]) == (60, first["test"])
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 61
+
+
+def test_stale_weights_by_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Batches in flight change no bit, staleness does."""
+    trainable_graph(tmp_path / "g")
+    flags = ("train", tmp_path / "g", "--model", "gcn", "--hidden", 8, "--epochs", 2, "--strategy", "mini", "--batch-size", 9)
+    stale = ("--sync", "stale", "--staleness", 2)
+    plain, late, flying = (
+        run_json(capsys, *flags, *more, "--run", tmp_path / name)
+        for name, more in (("plain", ()), ("late", stale), ("flying", (*stale, "--in-flight", 3)))
+    )
+    assert (plain["sync"], flying["sync"]) == ("gradient", "stale")
+    assert flying["final_loss"] == late["final_loss"] != plain["final_loss"]
+    settings = RunConfig.read(tmp_path / "flying" / "config.toml").sync
+    assert (settings.name, settings.staleness, settings.in_flight) == ("stale", 2, 3)
+    assert run([*map(str, flags), *map(str, stale), "--in-flight", "4", "--run", str(tmp_path / "no")]) == 2
+    assert "Expected --in-flight of at most 3" in capsys.readouterr().err
 
 
 def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
