@@ -63,8 +63,12 @@ def test_refused(tmp_path: Path) -> None:
     partition_graph(graph, tmp_path / "p", PartitionRequest(parts=2, method="random", halo_hops=0))
     with pytest.raises(InputError, match="zero halo hops"):
         open_source(tmp_path / "p", SourceRequest())
-    trainable_graph(tmp_path / "bare", without=("x",))
-    with pytest.raises(InputError, match="no features 'x'"):
-        open_source(tmp_path / "bare", SourceRequest())
     with pytest.raises(InputError, match="no edge table 'weight'"):
         open_source(tmp_path / "g", SourceRequest(edge_tables=("weight",)))
+
+
+def test_a_graph_without_features_has_rows_of_no_numbers(tmp_path: Path) -> None:
+    trainable_graph(tmp_path / "bare", without=("x",))
+    source = open_source(tmp_path / "bare", SourceRequest())
+    assert source.x.shape == (60, 0)
+    assert source.features.rows(np.array([3, 1])).shape == (2, 0)

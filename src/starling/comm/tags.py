@@ -20,6 +20,7 @@ class Channel(IntEnum):
     STORE = 7
     SAMPLE = 8
     FETCH = 9
+    EMBEDDINGS = 10
 
 
 def make_tag(channel: Channel, step: int, call: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.kernels.rows import gather_rows
+from starling.nn.inputs import LearntRows
 from starling.store.graph import CsrTable
 
 Normalize = Literal["none", "rows", "standard"]
@@ -24,6 +25,12 @@ class Features(ABC):
 
     count: int
     width: int
+    learnt: bool = False
+    """Whether rows move as training goes on (`engine/embeddings/`)."""
+
+    def step_rows(self, index: NDArray[Any] | None) -> tuple[NDArray[np.float32], LearntRows | None]:
+        """What a step reads of these nodes (None: of all): features as they are, and rows that are learnt, if there are such."""
+        return (self.all() if index is None else self.rows(index)), None
 
     def rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
         """The rows of these nodes, float32 [len(index), width], in fresh memory."""
@@ -65,6 +72,16 @@ class DenseFeatures(Features):
         return out.view(self._matrix.dtype).astype(np.float32, copy=False)
 
 
+class NoFeatures(Features):
+    """Nodes without features: rows of no numbers."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.width = count, 0
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        return np.empty((len(index), 0), np.float32)
+
+
 class SparseFeatures(Features):
     """Rows stored by their non-zeros; their zeros are filled in when they are read."""
 
@@ -102,7 +119,10 @@ class RowNormalized(Features):
         self.count, self.width, self._raw = raw.count, raw.width, raw
 
     def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
-        rows = self._raw.rows(index)
+        return self.scale(self._raw.rows(index))
+
+    def scale(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scale raw rows in place."""
         total = rows.sum(axis=1, keepdims=True)
         rows /= np.where(total == 0, 1, total)
         return rows
@@ -116,10 +136,18 @@ class ColumnScaled(Features):
         self._raw, self.shift, self.factor = raw, shift, factor
 
     def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
-        rows = self._raw.rows(index)
+        return self.scale(self._raw.rows(index))
+
+    def scale(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scale raw rows in place."""
         rows -= self.shift
         rows *= self.factor
         return rows
+
+
+def scaling_of(features: Features) -> Callable[[NDArray[np.float32]], NDArray[np.float32]] | None:
+    """How these features were scaled, to scale raw rows from elsewhere alike; None where they were not."""
+    return features.scale if isinstance(features, RowNormalized | ColumnScaled) else None
 
 
 def open_features(table: NDArray[Any] | CsrTable) -> Features:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from starling.engine.source import GraphSource
 from starling.nn.graph import LocalGraph
+from starling.nn.inputs import LearntRows, input_rows
 from starling.nn.reuse import Constants
 from starling.nn.view import Moment, View
 from starling.plan.batch import BatchPlan, Block
@@ -30,6 +31,13 @@ class FilledBatch:
     """How much each target counts; None: equally, as a mean."""
     share: float = 1.0
     """How much the step's loss counts in the epoch's: its targets, or one where they are weighted."""
+    learnt: LearntRows | None = None
+    """Input rows that are learnt, beside those of `x` or in their place; read when the step begins."""
+
+    def inputs(self) -> Tensor:
+        """What the model reads in this step; called once, when it begins."""
+        return input_rows(self.x, self.learnt)
+
     sent: Mapping[int, int] = field(default_factory=dict)
     """Bytes that preparing the step has sent to each worker."""
 
@@ -42,6 +50,7 @@ class _Kept:
     blocks: tuple[Block, ...]
     graphs: tuple[LocalGraph, ...]
     x: Tensor
+    learnt: LearntRows | None
     constants: Constants | None
 
 
@@ -59,7 +68,7 @@ class Filler:
         views = tuple(View(graph, moment=moment, constants=kept.constants) for graph in kept.graphs)
         weight = None if plan.loss_weight is None else torch.from_numpy(plan.loss_weight).to(self._device)
         share = float(len(plan.targets)) if weight is None else 1.0
-        return FilledBatch(views, kept.x, self._labels(plan.targets), self._index(plan.outputs), weight, share)
+        return FilledBatch(views, kept.x, self._labels(plan.targets), self._index(plan.outputs), weight, share, kept.learnt)
 
     def _filled(self, plan: BatchPlan) -> _Kept:
         kept = self._kept
@@ -72,10 +81,12 @@ class Filler:
                 graph = self._source.whole if whole else self._local_graph(plan, block)
                 # a copy would lose what kernels have prepared for the graph
                 graphs[id(block)] = graph if self._device.type == "cpu" else graph.to(self._device)
-        x = self._source.x if whole else torch.from_numpy(self._source.features.rows(plan.inputs))
-        x = x.to(self._device)
-        constants = (self._source.constants if x is self._source.x else Constants(x)) if self._reuse and whole else None
-        self._kept = _Kept(plan.inputs, plan.blocks, tuple(graphs[id(block)] for block in plan.blocks), x, constants)
+        given, learnt = self._source.step_rows(None if whole else plan.inputs)
+        x, constants = given.to(self._device), None
+        if self._reuse and whole and learnt is None:
+            constants = self._source.constants if x is given else Constants(x)
+        layers = tuple(graphs[id(block)] for block in plan.blocks)
+        self._kept = _Kept(plan.inputs, plan.blocks, layers, x, learnt, constants)
         return self._kept
 
     def _is_whole(self, block: Block) -> bool:

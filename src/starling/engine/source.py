@@ -19,9 +19,10 @@ from torch import Tensor
 
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, Labels, read_json
-from starling.engine.features import Features, Normalize, SpreadFeatures, in_memory, normalized, open_features
+from starling.engine.features import Features, NoFeatures, Normalize, SpreadFeatures, in_memory, normalized, open_features
 from starling.kernels.csr import Csr, csr_from_pairs
 from starling.nn.graph import LocalGraph
+from starling.nn.inputs import LearntRows
 from starling.nn.reuse import Constants
 from starling.store.graph import CsrTable, open_graph
 from starling.store.parts import Parts, open_parts
@@ -90,15 +91,26 @@ class GraphSource:
             return None
         return torch.segment_reduce(weight.float(), "sum", lengths=self.degree, unsafe=True, initial=0.0)
 
-    @cached_property
+    @property
     def x(self) -> Tensor:
-        """The features of all nodes, in memory; for steps on the whole graph."""
+        """The features of all nodes, in memory; for steps on the whole graph. The same object each time unless rows are learnt."""
+        return torch.from_numpy(self.features.all()) if self.features.learnt else self._fixed_x
+
+    @cached_property
+    def _fixed_x(self) -> Tensor:
         return torch.from_numpy(self.features.all())
 
     @cached_property
-    def constants(self) -> Constants:
-        """Aggregates of `x` over the whole graph, kept for training and evaluation alike."""
-        return Constants(self.x)
+    def constants(self) -> Constants | None:
+        """Aggregates of `x` over the whole graph, kept for training and evaluation alike; None where rows are learnt."""
+        return None if self.features.learnt else Constants(self.x)
+
+    def step_rows(self, index: NDArray[Any] | None) -> tuple[Tensor, LearntRows | None]:
+        """What a step reads of these nodes (None: of all): features, and rows that are learnt, if there are such."""
+        if index is None and not self.features.learnt:
+            return self.x, None
+        rows, learnt = self.features.step_rows(index)
+        return torch.from_numpy(rows), learnt
 
     @cached_property
     def whole(self) -> LocalGraph:
@@ -129,10 +141,9 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
     kind = read_json(path).get("format")
     stored: _Stored = _StoredParts(open_parts(path)) if kind == "starling-parts" else _StoredGraph(path)
     manifest = stored.manifest
-    if "x" not in manifest.node_tables:
-        raise InputError(f"{path} has no features 'x' for all its nodes. Import the graph with --features.")
     splits = {name: np.flatnonzero(stored.column(name)) for name in SPLITS if name in manifest.node_tables}
-    features = normalized(stored.features(), request.normalize, splits.get("train", np.empty(0, np.int64)))
+    given = stored.features() if "x" in manifest.node_tables else NoFeatures(manifest.nodes)
+    features = normalized(given, request.normalize, splits.get("train", np.empty(0, np.int64)))
     if request.feature_bytes is None or 4 * features.count * features.width <= request.feature_bytes:
         features = in_memory(features)
     incoming = csr_from_pairs(stored.pairs(), manifest.nodes)

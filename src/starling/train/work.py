@@ -119,7 +119,7 @@ class TeamWork:
 
 def outputs_of(model: nn.Module, batch: FilledBatch) -> Tensor:
     """What the model gives for the last view's destinations."""
-    return computed(model, batch.views, batch.x)
+    return computed(model, batch.views, batch.inputs())
 
 
 def computed(model: nn.Module, views: tuple[View, ...], x: Tensor) -> Tensor:

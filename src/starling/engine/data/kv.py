@@ -169,7 +169,7 @@ class Pending:
                 parcel.numpy()[...] = _summed(values, question.places, question.answer_of, len(question.wanted))
                 team.ledger.sent(peer, parcel.nbytes)
                 team.links.send(peer, tag, parcel)
-        self._hear()
+        self.hear()
         first = int(self._places.worker_bounds[team.rank])
         mine = self._own_places()
         own, answer_of = np.unique(self._ids[mine], return_inverse=True)
@@ -201,15 +201,15 @@ class Pending:
     def _own_places(self) -> NDArray[np.int64]:
         return self._by_part.of(self._places.own.start, self._places.own.stop)
 
-    def _hear(self) -> None:
-        """Receive what everybody asks for, once."""
+    def hear(self) -> None:
+        """Receive what everybody asks for, once; waits until they have begun the same pull."""
         for peer in self._asked:
             if peer not in self._heard:
                 self._heard[peer] = self._places.team.links.receive_list(peer, self._tag)
 
     def _answer(self) -> None:
         """Send everybody the rows they ask for, each row's bytes, gathered straight into the message."""
-        self._hear()
+        self.hear()
         team = self._places.team
         for peer, wanted in self._heard.items():
             if len(wanted) == 0:

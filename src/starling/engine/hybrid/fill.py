@@ -15,6 +15,7 @@ from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.hybrid.view import TeamView
 from starling.nn.graph import LocalGraph
+from starling.nn.inputs import LearntRows
 from starling.nn.reuse import Constants
 from starling.nn.view import Moment, Size
 
@@ -56,7 +57,7 @@ class TeamFiller:
         for layer in layers:  # one layer may stand for several
             if id(layer) not in graphs:
                 graphs[id(layer)] = source.local_graph(layer, planning)
-        x = self._inputs(layers[0])
+        x, learnt = self._inputs(layers[0])
         views = tuple(
             self._view(number, layer, graphs[id(layer)], sizes[number], x, calls, moment, constants)
             for number, layer in enumerate(layers)
@@ -64,23 +65,24 @@ class TeamFiller:
         assert source.y is not None, "a task checks that there are labels"
         y = torch.from_numpy(np.ascontiguousarray(source.y[plan.targets]))
         weight = torch.full((len(plan.targets),), 1 / max(plan.total_targets, 1))
-        return FilledBatch(views, x, y, torch.from_numpy(plan.outputs), weight, float(plan.total_targets))
+        return FilledBatch(views, x, y, torch.from_numpy(plan.outputs), weight, float(plan.total_targets), learnt)
 
     def whole_views(self, layers: int, number: int) -> tuple[tuple[TeamView, ...], Tensor]:
         """Views of the whole graph for an evaluation, and the own features."""
         source, calls = self.source, Calls(number, Channel.EVALUATE)
         constants = source.constants if self.reuse else None
+        x = source.x
         views = tuple(
-            self._view(k, source.graph.whole_layer, self.whole, source.size, source.x, calls, Moment(), constants)
+            self._view(k, source.graph.whole_layer, self.whole, source.size, x, calls, Moment(), constants)
             for k in range(layers)
         )
-        return views, source.x
+        return views, x
 
-    def _inputs(self, layer: WorkerLayer) -> Tensor:
+    def _inputs(self, layer: WorkerLayer) -> tuple[Tensor, LearntRows | None]:
         own = layer.rows[: layer.traffic.owned]
         if len(own) == self.source.graph.owned and np.array_equal(own, np.arange(len(own))):
-            return self.source.x
-        return torch.from_numpy(self.source.features.rows(own))
+            return self.source.step_rows(None)
+        return self.source.step_rows(own)
 
     def _view(
         self,

@@ -17,14 +17,14 @@ from torch import Tensor
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.core.errors import InputError
 from starling.core.manifest import Labels
-from starling.engine.features import Features, SpreadFeatures, in_memory, normalized, open_features
+from starling.engine.features import Features, NoFeatures, SpreadFeatures, in_memory, normalized, open_features
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
 from starling.engine.source import SPLITS, SourceRequest, edge_matrix
 from starling.nn.graph import LocalGraph
+from starling.nn.inputs import LearntRows
 from starling.nn.reuse import Constants
 from starling.nn.view import Size
 from starling.store.parts import open_parts
@@ -72,9 +72,13 @@ class WorkerSource:
         """An own node, as a message calls it."""
         return f"number {int(self.graph.position[row]):,} of the imported graph"
 
-    @cached_property
+    @property
     def x(self) -> Tensor:
-        """The features of all own nodes, in memory."""
+        """The features of all own nodes, in memory; the same object each time unless rows are learnt."""
+        return torch.from_numpy(self.features.all()) if self.features.learnt else self._fixed_x
+
+    @cached_property
+    def _fixed_x(self) -> Tensor:
         return torch.from_numpy(self.features.all())
 
     def mirrors_of(self, rows: Tensor) -> Tensor:
@@ -82,9 +86,16 @@ class WorkerSource:
         return self._exchange.pull(rows)[self.graph.owned :].clone()
 
     @cached_property
-    def constants(self) -> Constants:
-        """Aggregates of `x` over the whole graph, kept for training and evaluation alike."""
-        return Constants(self.x)
+    def constants(self) -> Constants | None:
+        """Aggregates of `x` over the whole graph, kept for training and evaluation alike; None where rows are learnt."""
+        return None if self.features.learnt else Constants(self.x)
+
+    def step_rows(self, index: NDArray[Any] | None) -> tuple[Tensor, LearntRows | None]:
+        """What a step reads of own nodes (None: of all): features, and rows that are learnt, if there are such."""
+        if index is None and not self.features.learnt:
+            return self.x, None
+        rows, learnt = self.features.step_rows(index)
+        return torch.from_numpy(rows), learnt
 
     def local_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
         """A planned layer with its tables; where lists are spread, workers add up how long they are by relation."""
@@ -131,8 +142,6 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     """Open a worker's share of a parts directory."""
     manifest = PartsManifest.read(path)
     parts = open_parts(path, parts_of_worker(team.rank, team.size, manifest.parts))
-    if "x" not in manifest.node_tables:
-        raise InputError(f"{path} has no features 'x' for all its nodes. Import the graph with --features.")
     graph = open_worker_graph(parts, team.rank, team.size)
     splits = {name: np.flatnonzero(graph.node_column(name)) for name in SPLITS if name in manifest.node_tables}
     calls = Calls(0, Channel.SETUP, _SETUP)
@@ -140,8 +149,7 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     def total(values: NDArray[Any]) -> NDArray[Any]:
         return team.all_sum(calls.forward(), torch.from_numpy(values)).numpy()
 
-    shards = [open_features(shard.node_table("x")) for shard in graph.shards]
-    features = shards[0] if len(shards) == 1 else SpreadFeatures(shards, np.arange(graph.owned))
+    features = _features(graph)
     features = normalized(features, request.normalize, splits.get("train", np.empty(0, np.int64)), total)
     if request.feature_bytes is None or 4 * features.count * features.width <= request.feature_bytes:
         features = in_memory(features)
@@ -168,6 +176,14 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
         dict(zip(SPLITS, counts, strict=True)),
         calls,
     )
+
+
+def _features(graph: WorkerGraph) -> Features:
+    """Those of the own rows, where they lie."""
+    if "x" not in graph.manifest.node_tables:
+        return NoFeatures(graph.owned)
+    shards = [open_features(shard.node_table("x")) for shard in graph.shards]
+    return shards[0] if len(shards) == 1 else SpreadFeatures(shards, np.arange(graph.owned))
 
 
 def _weighted_degree(graph: WorkerGraph, tables: dict[str, Tensor], exchange: TeamExchange) -> Tensor | None:

@@ -1,0 +1,40 @@
+"""Embeddings of a data-parallel step: rows pulled from their owners when it begins, gradients pushed to them when it ends.
+
+Which rows a step reads is known as soon as it is sampled, so the requests are exchanged in the background, ahead of training. The
+rows themselves are sent in the step, when all updates of the step before it are made: every worker answers in the same thread
+that moves its rows. So results are those of one process, and repeat bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.comm.tags import Channel
+from starling.engine.data.kv import KeyValueStore
+from starling.engine.embeddings.table import EmbeddingTable
+from starling.engine.hybrid.exchange import Calls
+from starling.nn.inputs import LearntRows
+
+EMBEDDING = "embedding"
+"""The name of the table in the store."""
+
+
+class PulledRows(LearntRows):
+    """Rows of nodes that any worker may own. Every worker makes one in every step, also without nodes."""
+
+    def __init__(self, store: KeyValueStore, table: EmbeddingTable, nodes: NDArray[Any], number: int) -> None:
+        super().__init__()
+        self._table, self._calls = table, Calls(number, Channel.EMBEDDINGS)
+        self._pull = store.begin_pull(EMBEDDING, nodes, self._calls)
+        self._pull.hear()
+
+    def _read(self) -> Tensor:
+        self._table.reading(self)
+        return torch.from_numpy(self._pull.rows())
+
+    def _update(self, gradient: Tensor) -> None:
+        self._pull.push(gradient.numpy(), self._calls)

@@ -1,0 +1,87 @@
+"""Features with embeddings: learnt columns beside every node's features, or learnt rows for the nodes that have none.
+
+Whatever reads features row by row (evaluation, inference) reads the rows as they are now; a step of training gets `OwnRows`, which
+gather gradients and move the rows afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.engine.embeddings.table import EmbeddingTable
+from starling.engine.features import Features
+from starling.nn.inputs import LearntRows
+
+
+class OwnRows(LearntRows):
+    """Rows of a table in this process: of one process's nodes, or those of a worker that owns them.
+
+    `index` None are all rows; where the table is in memory, these are read and moved in place.
+    """
+
+    def __init__(self, table: EmbeddingTable, index: NDArray[Any] | None, places: Tensor | None = None) -> None:
+        super().__init__()
+        self._table, self._index, self.places = table, index, places
+
+    def _read(self) -> Tensor:
+        self._table.reading(self)
+        return torch.from_numpy(self._table.all() if self._index is None else self._table.rows(self._index))
+
+    def _update(self, gradient: Tensor) -> None:
+        index = np.arange(self._table.count) if self._index is None else self._index
+        self._table.add(index, gradient.numpy())
+
+
+class EmbeddedFeatures(Features):
+    """Fixed features and learnt rows. Without `row_of` every node has both, side by side, the learnt columns last.
+
+    With `row_of` [V], the row of the table that stands in for a node's features, −1 for nodes that have their own: a learnt row
+    fills the first columns of a row of zeros.
+    """
+
+    learnt = True
+
+    def __init__(self, fixed: Features, table: EmbeddingTable, row_of: NDArray[np.int64] | None = None) -> None:
+        if row_of is not None and fixed.width < table.width:
+            raise ValueError(f"embeddings of {table.width} columns do not fit into {fixed.width} of features")
+        self.fixed, self.table, self._row_of = fixed, table, row_of
+        self.count, self.width = fixed.count, fixed.width + (table.width if row_of is None else 0)
+
+    def step_rows(self, index: NDArray[Any] | None) -> tuple[NDArray[np.float32], LearntRows | None]:
+        """Fixed features, and the learnt rows to be read when the step begins."""
+        fixed = self.fixed.all() if index is None else self.fixed.rows(index)
+        if self._row_of is None:
+            return fixed, OwnRows(self.table, index)
+        row = self._row_of if index is None else self._row_of[index]
+        places = np.flatnonzero(row >= 0)
+        return fixed, OwnRows(self.table, row[places], torch.from_numpy(places))
+
+    def all(self) -> NDArray[np.float32]:
+        """Every row as it is now; the table itself where there is nothing else."""
+        return self.table.all() if self._row_of is None and self.fixed.width == 0 else super().all()
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        if self._row_of is None:
+            learnt = self.table.rows(index)
+            return learnt if self.fixed.width == 0 else np.concatenate([self.fixed.rows(index), learnt], axis=1)
+        rows, row = self.fixed.rows(index), self._row_of[index]
+        mine = np.flatnonzero(row >= 0)
+        rows[mine, : self.table.width] = self.table.rows(row[mine])
+        return rows
+
+
+class Beside(Features):
+    """Columns of two sets of features, side by side."""
+
+    def __init__(self, left: Features, right: Features) -> None:
+        if left.count != right.count:
+            raise ValueError(f"features of {left.count} nodes beside those of {right.count}")
+        self.count, self.width, self._left, self._right = left.count, left.width + right.width, left, right
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        return np.concatenate([self._left.rows(index), self._right.rows(index)], axis=1)

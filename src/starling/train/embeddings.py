@@ -1,0 +1,155 @@
+"""Embeddings of a run: which nodes have them, how they are kept beside the model's weights, and read again for inference.
+
+A run directory has them in ``embeddings/``: ``rows.npy`` [V, D] in the order of the imported graph, as they were in the best
+epoch, and a manifest that says of which graph. What optimisers remember of rows (`EmbeddingTable.state`) is not there.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
+from starling.core.artifact import staged
+from starling.core.errors import InputError
+from starling.core.manifest import Count, GraphManifest, Manifest, Record, read_json
+from starling.core.npy import NpyWriter, map_array
+from starling.engine.embeddings.features import Beside, EmbeddedFeatures
+from starling.engine.embeddings.optimizers import SparseName
+from starling.engine.embeddings.table import EmbeddingTable, TableSpec
+from starling.engine.features import DenseFeatures, Features
+from starling.engine.hybrid.source import WorkerSource
+from starling.engine.source import GraphSource
+from starling.store.parts_manifest import PartsManifest
+
+EMBEDDINGS, ROWS = "embeddings", "rows.npy"
+DEFAULT_DIM = 64
+
+AnySource = TypeVar("AnySource", GraphSource, WorkerSource)
+
+
+class EmbeddingSettings(Record):
+    """Rows that are learnt for nodes."""
+
+    dim: Annotated[int, Field(ge=0)] | None = None
+    """Learnt numbers a node. By default 64 for a graph without features and none otherwise; given, they stand beside features."""
+    optimizer: SparseName = "adam"
+    """How rows move: sgd, adagrad or adam, each only rows that a step has touched."""
+    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Learning rate of rows; by default that of the weights. It follows the same schedule."""
+    memory: Annotated[int, Field(ge=1)] | None = None
+    """Bytes of rows and of what the optimiser remembers that each worker holds; where there are more, they are in a file."""
+
+
+class EmbeddingsManifest(Manifest):
+    """What ``embeddings/manifest.json`` of a run directory says: whose rows these are."""
+
+    format: Literal["starling-embeddings"] = "starling-embeddings"
+    version: int = 1
+    nodes: Count
+    width: Count
+    graph: str
+    """SHA-256 of the edges of the graph."""
+
+
+def with_embeddings(source: AnySource, settings: EmbeddingSettings, seed: int, *, normalize: str = "none") -> AnySource:
+    """The same source with learnt rows beside its features, or in their place where there are none."""
+    width = source.features.width
+    if width == 0 and normalize != "none":
+        raise InputError(f"--normalize {normalize} scales features, and {source.path} has none. Leave it out.")
+    dim = settings.dim if settings.dim is not None else DEFAULT_DIM if width == 0 else 0
+    if dim == 0:
+        if width == 0:
+            raise InputError(
+                f"{source.path} has no features 'x', and no embeddings are to be learnt. Import it with --features, or leave out "
+                "--embedding-dim 0."
+            )
+        return source
+    positions = source.graph.position[: source.graph.owned] if isinstance(source, WorkerSource) else np.arange(source.nodes)
+    table = EmbeddingTable(positions, TableSpec(dim, settings.optimizer, seed, settings.memory))
+    return replace(source, features=EmbeddedFeatures(source.features, table))
+
+
+def table_of(features: Features) -> EmbeddingTable | None:
+    """The table that features are learnt in, if there is one."""
+    return features.table if isinstance(features, EmbeddedFeatures) else None
+
+
+def save_embeddings(table: EmbeddingTable, team: Team, number: int, graph: Path, run: Path | None) -> None:
+    """Write all workers' rows into the run directory, by the first worker, block by block; the directory is replaced at once.
+
+    Every worker calls this; `number` tells the messages of one time from those of the next.
+    """
+    tag = make_tag(Channel.EMBEDDINGS, number, 0)
+    if team.rank != 0:
+        _give(table, team, tag)
+        return
+    assert run is not None, "the first worker writes the run directory"
+    counts = [int(count[0]) for count in team.all_lists(tag, np.array([table.count]))]
+    with staged(run / EMBEDDINGS, force=True) as staging:
+        rows = _blank(staging / ROWS, sum(counts), table.width)
+        for start, block in table.blocks():
+            rows[table.positions[start : start + len(block)]] = block
+        for peer in range(1, team.size):
+            _take(team, peer, tag, counts[peer], rows)
+        if isinstance(rows, np.memmap):
+            rows.flush()
+        del rows
+        EmbeddingsManifest(nodes=sum(counts), width=table.width, graph=edges_of(graph)).seal(staging)
+
+
+def saved_embeddings(features: Features, graph: Path, run: Path) -> Features:
+    """Features beside a run's embeddings, for inference; refuses a graph other than that of the run, whose nodes nobody knows."""
+    manifest = EmbeddingsManifest.read(run / EMBEDDINGS)
+    manifest.check_sizes(run / EMBEDDINGS)
+    if manifest.graph != edges_of(graph):
+        raise InputError(
+            f"The embeddings of {run} belong to the nodes of the graph it was trained on, got {graph}, another one. Train on it."
+        )
+    learnt = DenseFeatures(map_array(run / EMBEDDINGS / ROWS))
+    return learnt if features.width == 0 else Beside(features, learnt)
+
+
+def edges_of(graph: Path) -> str:
+    """The SHA-256 of a graph's edges, also where the graph is in parts."""
+    if read_json(graph).get("format") == "starling-parts":
+        return PartsManifest.read(graph).input
+    return GraphManifest.read(graph).files["edges.npy"].sha256
+
+
+def _give(table: EmbeddingTable, team: Team, tag: int) -> None:
+    team.all_lists(tag, np.array([table.count]))
+    for start, block in table.blocks():
+        team.links.receive_list(0, tag)  # one block at a time: nothing piles up on the way
+        team.links.send_list(0, tag, np.ascontiguousarray(table.positions[start : start + len(block)], np.int64))
+        team.links.send_copy(0, tag, torch.from_numpy(block))
+
+
+def _take(team: Team, peer: int, tag: int, count: int, rows: NDArray[Any]) -> None:
+    done = 0
+    while done < count:
+        team.links.send_list(peer, tag, np.empty(0, np.int64))
+        positions = team.links.receive_list(peer, tag)
+        with team.links.receive(peer, tag, (len(positions), rows.shape[1]), torch.float32) as block:
+            rows[positions] = block.numpy()
+        done += len(positions)
+
+
+def _blank(path: Path, count: int, width: int) -> NDArray[np.float32]:
+    """A new array file to be filled in any order, its room on the disk taken already."""
+    with NpyWriter(path, np.float32, (width,)) as file:
+        file.rows = count
+    begin, size = path.stat().st_size, 4 * count * width
+    if size == 0:
+        return np.empty((count, width), np.float32)
+    with path.open("r+b") as opened:
+        os.posix_fallocate(opened.fileno(), begin, size)  # a full disk is an error here, not a signal later
+    return np.memmap(path, np.float32, "r+", begin, (count, width))
