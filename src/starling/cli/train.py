@@ -52,8 +52,8 @@ def train(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="global (all nodes), mini (some targets and their neighbours), cluster or saint (random sub-graphs); your own "
-            "class as file.py:Class. Default global.",
+            help="global (all nodes), mini (some targets and their neighbours), cohesive (targets that share neighbours), cluster "
+            "or saint (random sub-graphs); your own class as file.py:Class. Default global.",
             **_STRATEGY,
         ),
     ] = None,
@@ -64,6 +64,12 @@ def train(
         str | None,
         typer.Option(
             help="mini: neighbours to sample, one number a layer, the targets' first: 15,10. Default all.", **_STRATEGY
+        ),
+    ] = None,
+    batches: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="cohesive: batches an epoch, each of targets that share neighbours. Default 1024 in each.", **_STRATEGY
         ),
     ] = None,
     boundary_hops: Annotated[
@@ -134,8 +140,23 @@ def train(
         ),
     ] = None,
     parallel: Annotated[
-        Literal["hybrid"] | None,
-        typer.Option(help="hybrid: all workers compute each step together, each its own nodes. Default hybrid.", **_TEAM),
+        Literal["hybrid", "data"] | None,
+        typer.Option(
+            help="hybrid: all workers compute each step together, each its own nodes. data: each computes mini-batches of its "
+            "own, sampled from all parts. Default hybrid.",
+            **_TEAM,
+        ),
+    ] = None,
+    shuffle: Annotated[
+        Literal["local", "global"] | None,
+        typer.Option(
+            help="data: where a worker's targets come from: a range of its own, near its part, or a share of the batches of "
+            "one process. Default local.",
+            **_TEAM,
+        ),
+    ] = None,
+    local_only: Annotated[
+        bool | None, typer.Option("--local-only", help="data: sample only within a part and its halo.", **_TEAM)
     ] = None,
     sync: Annotated[
         Literal["gradient", "stale"] | None,
@@ -202,7 +223,13 @@ def train(
     flags: dict[str, dict[str, Any]] = {
         "data": {"path": path, "normalize": normalize},
         "model": {"name": model, "layers": layers, "hidden": hidden, "dropout": dropout},
-        "strategy": {"name": strategy, "batch_size": batch_size, "fanouts": fanouts, "boundary_hops": boundary_hops},
+        "strategy": {
+            "name": strategy,
+            "batch_size": batch_size,
+            "fanouts": fanouts,
+            "boundary_hops": boundary_hops,
+            "batches": batches,
+        },
         "task": {"name": task, "metric": metric},
         "optimizer": {"name": optimizer, "lr": lr, "weight_decay": weight_decay, "clip": clip},
         "schedule": {"name": schedule},
@@ -217,6 +244,8 @@ def train(
         "team": {
             "workers": workers,
             "parallel": parallel,
+            "shuffle": shuffle,
+            "local_only": local_only,
             "boundary": boundary,
             "overlap": None if overlap is None else overlap == "on",
             "wire": wire,

@@ -84,9 +84,19 @@ class Ledger:
                 yield
         finally:
             spent = time.monotonic() - began
-            with self._lock:
-                self._seconds[kind] += spent - self._here.inside
+            if not getattr(self._here, "behind", False):
+                with self._lock:
+                    self._seconds[kind] += spent - self._here.inside
             self._here.inside = outer + spent
+
+    @contextmanager
+    def behind(self) -> Iterator[None]:
+        """Count no time of this thread: it works behind the one that computes, whose time is shared out here."""
+        self._here.behind = True
+        try:
+            yield
+        finally:
+            self._here.behind = False
 
     def sent(self, peer: int, count: int) -> None:
         """Count bytes sent to a peer."""

@@ -21,6 +21,7 @@ from starling.train.config import CONFIG, DataSettings, RunConfig
 from starling.train.prediction import trained_model
 from starling.train.results import TrainResult, Watcher
 from starling.train.run_directory import RunDirectory, check_free
+from starling.train.setup import is_shared
 from starling.train.trainer import fit
 
 PARTS = "parts"
@@ -49,7 +50,7 @@ class Trainer:
         """Train to the end and write the run directory; the result's model has the best epoch's weights."""
         check_free(self._run)
         config = self.config.model_copy(update={"data": _resolved(self.config.data)})
-        if config.team.workers == 1 and config.team.boundary == 1:
+        if not is_shared(config):
             return fit(config, self._run, watch=self._watch)
         kind = read_json(config.data.path).get("format")
         if kind == "starling-parts":
@@ -99,7 +100,7 @@ def _partitioned(config: RunConfig, parts: Path, progress: Progress) -> RunConfi
     from starling.plan.partitioning import PartitionRequest, partition_graph
 
     graph = open_graph(config.data.path)
-    if config.team.workers == 1:
+    if config.team.workers == 1 and config.team.boundary < 1:
         raise InputError(
             f"--boundary says how parts hear of one another, got a whole graph, {config.data.path}. Pass a parts directory, or "
             "--workers 2 or more."

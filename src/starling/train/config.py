@@ -17,6 +17,9 @@ from starling.config.toml import Tables, read_tables, write_tables
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Record
 from starling.core.user_class import ClassPlace
+from starling.engine.data.stages import PipelineSettings
+from starling.train.embeddings import EmbeddingSettings
+from starling.train.link_settings import LinkSettings
 from starling.train.optimizers import OptimizerSettings, ScheduleSettings
 from starling.train.tasks import TaskSettings
 
@@ -63,8 +66,12 @@ class TeamSettings(Record):
     """Who computes."""
 
     workers: Whole = 1
-    parallel: Literal["hybrid"] = "hybrid"
-    """`hybrid`: all workers compute each step together, each its own nodes."""
+    parallel: Literal["hybrid", "data"] = "hybrid"
+    """`hybrid`: all workers compute each step together, each its own nodes; `data`: each worker computes batches of its own."""
+    shuffle: Literal["local", "global"] | None = None
+    """data: `local` (default): workers draw targets each from a range of its own; `global`: the batches of one process, shared."""
+    local_only: bool = False
+    """data: sample only within a part and its halo."""
     threads: Whole | None = None
     """Of each worker; cores / workers by default."""
     boundary: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -77,6 +84,22 @@ class TeamSettings(Record):
     """`auto`: shared memory between workers of one machine, sockets between machines; `gloo`: sockets only."""
     deadline: Annotated[float, Field(gt=0)] = 15.0
     """Seconds within which a run ends when a worker has stopped answering."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.parallel == "hybrid" and (self.shuffle or self.local_only):
+            asked = f"--shuffle {self.shuffle}" if self.shuffle else "--local-only"
+            raise InputError(
+                f"{asked} is for --parallel data; workers of --parallel hybrid compute the batches of one process."
+            )
+        if self.parallel == "data" and (self.boundary < 1 or not self.overlap or self.wire != "float32"):
+            asked = "--boundary" if self.boundary < 1 else "--overlap off" if not self.overlap else "--wire"
+            raise InputError(f"{asked} is for --parallel hybrid; with --parallel data nothing of the kind is sent.")
+        if self.local_only and self.shuffle == "global":
+            raise InputError(
+                "--local-only computes each part's own targets, got --shuffle global, which deals out everybody's."
+            )
+        return self
 
 
 class SyncSettings(Record):
@@ -109,11 +132,20 @@ class RunConfig(Record):
     model: Choice = Choice(name="sage")
     strategy: Choice = Choice(name="global")
     task: TaskSettings = TaskSettings()
+    link: LinkSettings = LinkSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
     run: LoopSettings = LoopSettings()
     team: TeamSettings = TeamSettings()
     sync: SyncSettings = SyncSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+
+    @model_validator(mode="after")
+    def _check_link(self) -> Self:
+        if self.task.name != "link" and self.link != LinkSettings():
+            raise InputError(f"The settings of [link] are for --task link, got the task {self.task.name or 'of the labels'}.")
+        return self
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Mapping[str, Any]]) -> Self:

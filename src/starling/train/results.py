@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from starling.comm.ledger import Accounts, Fetched
+from starling.engine.data.pipeline import StageAccount
 from starling.train.step_memory import StepMemory
 
 
@@ -31,6 +32,8 @@ class WorkerRecord:
     accounts: Accounts
     peak_rss_bytes: int
     memory: StepMemory = field(default_factory=StepMemory)
+    stages: tuple[StageAccount, ...] = ()
+    """Of the pipeline that prepares batches, where there is one; sent by themselves."""
 
     def to_numbers(self) -> NDArray[np.int64]:
         """As whole numbers, to be sent: seconds by their bits, bytes and rows as they are."""
@@ -52,7 +55,10 @@ class WorkerRecord:
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
         memory = {"formula_bytes": self.memory.formula, "held_bytes": self.memory.held}
-        return self.accounts.to_json() | {"peak_rss_bytes": self.peak_rss_bytes} | memory
+        stages = {stage.name: {"seconds": stage.seconds, "fill": stage.fill} for stage in self.stages}
+        return (
+            self.accounts.to_json() | {"peak_rss_bytes": self.peak_rss_bytes} | memory | ({"stages": stages} if stages else {})
+        )
 
 
 @dataclass(frozen=True)

@@ -6,39 +6,37 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import psutil
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from starling.comm.team import Team
 from starling.config.settings import Choice
 from starling.core.errors import InputError
+from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.fill import Filler
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.gathered_edges import gathered_edges
 from starling.engine.hybrid.source import WorkerSource, open_worker_source
 from starling.engine.hybrid.strategies import make_team_strategy
 from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
 from starling.infer.layerwise import Inference
+from starling.nn.decoders import LinkModel, make_decoder
 from starling.nn.gather import Copy, Reduce
 from starling.nn.graph import local_graph
 from starling.nn.model import LayeredModel
 from starling.nn.registry import ModelSpec, build_model, model_settings
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
-from starling.plan.cluster import Cluster
-from starling.plan.find_clusters import find_clusters
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
-from starling.stream.edges import EdgeStream
 from starling.train.config import RunConfig
+from starling.train.data_setup import data_work
+from starling.train.embeddings import check_embeddings, table_of, with_embeddings
+from starling.train.grouping import Grouping, make_grouping
 from starling.train.tasks import Source, Task, make_task
 from starling.train.work import OwnWork, TeamWork, Work
 
-_CLUSTER_MEMORY = 1 << 30
 _FEATURE_SHARE = 2
 """One part in so many of the budget may hold features."""
 
@@ -52,6 +50,8 @@ class Setup:
     shapes: Shapes
     model: nn.Module
     work: Work
+    embeddings: EmbeddingTable | None = None
+    """Rows that are learnt beside the model's weights."""
 
 
 def set_up(config: RunConfig, team: Team) -> Setup:
@@ -61,6 +61,8 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     how = read_settings(config.strategy.name, config.strategy.settings)
     memory = budget(config)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
+    embeddings = table_of(source.features)
+    check_embeddings(embeddings, config.sync.name)
     task = make_task(config.task, source)
     _check_validation(config, source)
     _check_shapes(config, source.features.width, task.outputs)
@@ -69,35 +71,41 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     if ":" in config.model.name:
         check_outputs(config.model.name, model, source, task.outputs)
     layers = _layers(config, model)
-    if isinstance(source, WorkerSource):
-        work: Work = _team_work(config, how, source, model, layers)
+    groups = make_grouping(config, how, source.features.width, task.outputs, layers)
+    if isinstance(source, WorkerSource) and config.team.parallel == "data":
+        work: Work = data_work(config, how, source, layers)
+    elif isinstance(source, WorkerSource):
+        work = _team_work(config, how, groups, source, model, layers)
     else:
-        work = _own_work(config, how, source, layers, memory)
+        work = _own_work(config, how, groups, source, layers, memory)
     data = config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)})
     final = config.model_copy(
         update={
             "data": data,
             "model": Choice(name=config.model.name, settings=dict(settings)),
             "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
+            "embedding": config.embedding.model_copy(update={"dim": 0 if embeddings is None else embeddings.width}),
             "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
         }
     )
-    return Setup(final, task, shapes, model, work)
+    return Setup(final, task, shapes, model, work, embeddings)
 
 
 def is_shared(config: RunConfig) -> bool:
-    """Whether the run computes part by part: with several workers, or where parts hear of their neighbours by chance."""
-    return config.team.workers > 1 or config.team.boundary < 1
+    """Whether the run computes part by part: with several workers, by parts of its own, or where parts hear of others by chance."""
+    return config.team.workers > 1 or config.team.boundary < 1 or config.team.parallel == "data"
 
 
-def _own_work(config: RunConfig, how: Strategy.Settings, source: GraphSource, layers: int, memory: int) -> OwnWork:
+def _own_work(
+    config: RunConfig, how: Strategy.Settings, groups: Grouping, source: GraphSource, layers: int, memory: int
+) -> OwnWork:
     if config.strategy.name == "global" and config.run.memory and 4 * source.nodes * source.features.width > memory:
         raise InputError(
             f"The strategy global holds all features, {4 * source.nodes * source.features.width:,} bytes, more than --memory. "
             "Pass --strategy mini, or more memory."
         )
     run = config.run
-    clusters = _clusters(config, how, source.edge_stream()) if isinstance(how, Cluster.Settings) else None
+    clusters = groups.of_graph(source)
     strategy = make_strategy(
         config.strategy.name, how, _neighbours(source), source.splits["train"], layers, run.seed, clusters=clusters
     )
@@ -105,7 +113,9 @@ def _own_work(config: RunConfig, how: Strategy.Settings, source: GraphSource, la
     return OwnWork(source, strategy, filler, Inference(source, memory, run.device, run.reuse))
 
 
-def _team_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, model: nn.Module, layers: int) -> TeamWork:
+def _team_work(
+    config: RunConfig, how: Strategy.Settings, groups: Grouping, source: WorkerSource, model: nn.Module, layers: int
+) -> TeamWork:
     run, team = config.run, config.team
     weight = source.edge_tables.get("weight")
     strategy = make_team_strategy(
@@ -118,9 +128,9 @@ def _team_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, 
         run.seed,
         boundary=team.boundary,
         edge_weight=None if weight is None else weight.numpy(),
-        clusters=_shared_clusters(config, how, source) if isinstance(how, Cluster.Settings) else None,
+        clusters=groups.of_team(source),
     )
-    raw, whole_steps = sums_raw_input(model, source), config.strategy.name == "global"
+    raw, whole_steps = not source.features.learnt and sums_raw_input(model, source), config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.
     mirrors = source.mirrors_of(source.x) if raw and not (run.reuse and whole_steps) else None
     first_whole = raw and run.reuse and whole_steps and team.boundary < 1
@@ -155,12 +165,13 @@ def resolved_model(choice: Choice) -> Mapping[str, Any]:
 
 def read_source(config: RunConfig, memory: int) -> GraphSource:
     """Open the whole graph."""
-    return open_source(config.data.path, _request(config, memory))
+    return with_embeddings(open_source(config.data.path, _request(config, memory)), config.embedding, config.run.seed)
 
 
 def read_share(config: RunConfig, memory: int, team: Team) -> WorkerSource:
     """Open one worker's share of the parts."""
-    return open_worker_source(config.data.path, team, _request(config, memory // team.size))
+    source = open_worker_source(config.data.path, team, _request(config, memory // team.size))
+    return with_embeddings(source, config.embedding, config.run.seed)
 
 
 def _request(config: RunConfig, memory: int) -> SourceRequest:
@@ -170,6 +181,8 @@ def _request(config: RunConfig, memory: int) -> SourceRequest:
     if settings.get("edge_weights") or config.strategy.settings.get("sampling") == "weighted":
         wanted = wanted | {"weight"}
     optional = set(EDGE_TABLES) if ":" in name else set()  # a model we do not know may read any
+    if config.task.name == "link":
+        optional = optional | {"type"}
     return SourceRequest(
         config.data.normalize, tuple(sorted(wanted)), tuple(sorted(optional - wanted)), memory // _FEATURE_SHARE
     )
@@ -202,7 +215,10 @@ def make_model(config: RunConfig, shapes: Shapes) -> nn.Module:
         relations=shapes.relations,
         settings=resolved_model(config.model),
     )
-    return build_model(spec, config.run.seed).to(config.run.device)
+    model = build_model(spec, config.run.seed)
+    if config.task.name == "link":
+        model = LinkModel(model, make_decoder(config.link.decoder, shapes.outputs, shapes.relations, config.run.seed))
+    return model.to(config.run.device)
 
 
 def check_outputs(name: str, model: nn.Module, source: Source, outputs: int) -> None:
@@ -236,29 +252,6 @@ def _layers(config: RunConfig, model: nn.Module) -> int:
 def _neighbours(source: GraphSource) -> NeighbourSource:
     weight = source.edge_tables.get("weight")
     return NeighbourSource(source.incoming, source.nodes, edge_weight=None if weight is None else weight.numpy())
-
-
-def _clusters(config: RunConfig, how: Cluster.Settings, edges: EdgeStream) -> NDArray[Any]:
-    """Clusters within the budget asked for, never one that depends on what is free: they must come out the same again."""
-    return find_clusters(edges, how, seed=config.run.seed, memory=config.run.memory or _CLUSTER_MEMORY)
-
-
-def _shared_clusters(config: RunConfig, how: Cluster.Settings, source: WorkerSource) -> NDArray[Any]:
-    """Clusters of a worker's own rows: the first worker finds those of the whole graph and tells everybody theirs.
-
-    It reads the edges as a stream from disk, so it holds what the method holds within the budget, and 8 bytes a node.
-    """
-    team, graph = source.team, source.graph
-    nobody: NDArray[Any] = np.empty(0, np.int64)
-    asked = team.swap_lists(
-        source.calls.forward(), [graph.position[: graph.owned] if peer == 0 else nobody for peer in range(team.size)]
-    )
-    told = [nobody] * team.size
-    with gathered_edges(graph, team, source.calls) as edges:
-        if edges is not None:
-            clusters = _clusters(config, how, edges)
-            told = [clusters[positions] for positions in asked]
-    return team.swap_lists(source.calls.forward(), told)[0]
 
 
 def sums_raw_input(model: nn.Module, source: WorkerSource) -> bool:

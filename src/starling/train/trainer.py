@@ -10,6 +10,8 @@ import math
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +26,10 @@ from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
 from starling.train.config import RunConfig
+from starling.train.data_work import DataWork
+from starling.train.embeddings import save_embeddings
+from starling.train.link_batch import LinkBatch
+from starling.train.link_setup import set_up_links
 from starling.train.optimizers import Schedule, make_optimizer
 from starling.train.parameters import Parameters
 from starling.train.results import EpochRecord, Nobody, Scores, TrainResult, Watcher, WorkerRecord
@@ -31,7 +37,7 @@ from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup, set_up
 from starling.train.step_memory import Held, StepMemory, formula_bytes
 from starling.train.sync import Step, Updates
-from starling.train.work import outputs_of
+from starling.train.work import Work, outputs_of
 
 
 def fit(
@@ -40,14 +46,16 @@ def fit(
     *,
     watch: Watcher | None = None,
     team: Team | None = None,
+    scratch: Path | None = None,
 ) -> TrainResult:
     """Train to the end as one worker of `team` (by default alone); the first worker writes the run directory.
 
     `run` is a path that does not exist yet, or a directory made for this run. The result's model has the best epoch's weights.
+    `scratch` is a folder for embeddings beyond their memory, by default the run directory.
     """
     began, team = time.monotonic(), team or Team()
     team.phase.enter("reading the graph")
-    setup = set_up(config, team)
+    setup = set_up_links(config, team) if config.task.name == "link" else set_up(config, team)
     optimizer = make_optimizer(setup.model, setup.config.optimizer)
     schedule = Schedule(
         optimizer, setup.config.schedule, setup.config.run.epochs, higher_is_better=setup.task.score.higher_is_better
@@ -57,6 +65,9 @@ def fit(
     if team.rank == 0:
         directory = run if isinstance(run, RunDirectory) else RunDirectory.create(run, setup.config.data.path.name)
         directory.write_config(setup.config)
+    if setup.embeddings is not None:
+        folder = directory.path if directory is not None else scratch
+        setup.embeddings.begin(folder if folder is not None and folder.is_dir() else None)
     with updates:
         result = _Loop(setup, team, updates, schedule, directory, watch or Nobody()).run(began)
     if directory is not None:
@@ -77,6 +88,13 @@ def _updates(setup: Setup, optimizer: torch.optim.Optimizer, team: Team) -> Upda
     parameters = Parameters(setup.model, optimizer, clip=config.optimizer.clip, kept=sync.staleness)
     threads = config.team.threads or thread_count()
     return Updates(parameters, team, staleness=sync.staleness, in_flight=sync.in_flight, threads=threads)
+
+
+def _prepared(work: Work, epochs: int) -> AbstractContextManager[Iterator[FilledBatch]]:
+    """All batches of a run, prepared in the background for as long as the block lasts."""
+    if isinstance(work, DataWork):
+        return work.prepared(epochs)
+    return Background(work.batches(epochs), stage="preparing batches")
 
 
 class _Loop:
@@ -102,7 +120,7 @@ class _Loop:
         """All epochs, or fewer where validation stops getting better."""
         epochs = self._settings.epochs
         self._watch.begin(epochs, self._work.steps_per_epoch, self._task.score.name)
-        with Background(self._work.batches(epochs), stage="preparing batches") as batches:
+        with _prepared(self._work, epochs) as batches:
             for epoch in range(1, epochs + 1):
                 self._epoch(epoch, batches)
                 if self._settings.patience and epoch - self._best_epoch >= self._settings.patience:
@@ -127,6 +145,7 @@ class _Loop:
             workers=self._team.size,
             parallel=self._setup.config.team.parallel,
             sync=self._setup.config.sync.name,
+            embeddings=self._setup.config.embedding.dim or 0,
             bytes_sent_per_epoch=int(statistics.median(sum(sum(w.accounts.bytes_to) for w in epoch) for epoch in workers)),
             formula_bytes=max(worker.memory.formula for worker in workers[-1]),
             held_bytes=max(worker.memory.held for worker in workers[-1]),
@@ -142,6 +161,7 @@ class _Loop:
         self._model.train()
         for step, loss in enumerate(self._updates.run(self._steps(epoch, batches, shares)), 1):
             self._check(loss, epoch, step)
+            self._move_embeddings()
             total += loss * shares[step - 1]
             self._watch.step(epoch, step, loss)
         trained = time.monotonic()
@@ -170,14 +190,21 @@ class _Loop:
             yield partial(self._measured_loss if step == 1 else self._loss, batch)
 
     def _loss(self, batch: FilledBatch, model: nn.Module) -> Tensor:
-        given = outputs_of(model, batch)
-        return self._task.loss(given[batch.outputs], batch.y, batch.weight)
+        given = batch.pair_scores(model) if isinstance(batch, LinkBatch) else outputs_of(model, batch)[batch.outputs]
+        return self._task.loss(given, batch.y, batch.weight)
 
     def _measured_loss(self, batch: FilledBatch, model: nn.Module) -> Tensor:
         with Held(model) as held:
             loss = self._loss(batch, model)
         self._memory = StepMemory(formula_bytes(model, batch.views), held.bytes)
         return loss
+
+    def _move_embeddings(self) -> None:
+        """Move the rows that the step has read, where rows are learnt; their rate follows that of the weights."""
+        if self._setup.embeddings is not None:
+            config = self._setup.config
+            factor = 1.0 if config.embedding.lr is None else config.embedding.lr / config.optimizer.lr
+            self._setup.embeddings.step(self._schedule.rate * factor)
 
     def _check(self, loss: float, epoch: int, step: int) -> None:
         """Stop at a loss that is no number: nothing can be learnt any more."""
@@ -192,7 +219,11 @@ class _Loop:
         """What every worker's time and traffic of this epoch went into."""
         mine = WorkerRecord(self._team.ledger.close(), peak_rss_bytes(), self._memory)
         lists = self._team.all_lists(make_tag(Channel.SUMS, epoch, 0), mine.to_numbers())
-        return tuple(WorkerRecord.from_numbers(numbers, self._team.size) for numbers in lists)
+        workers = tuple(WorkerRecord.from_numbers(numbers, self._team.size) for numbers in lists)
+        if isinstance(self._work, DataWork):
+            stages = self._work.team_accounts(make_tag(Channel.SUMS, epoch, 1))
+            workers = tuple(replace(worker, stages=of_worker) for worker, of_worker in zip(workers, stages, strict=True))
+        return workers
 
     def _keep_if_best(self, epoch: int, scores: Scores) -> None:
         """Keep weights that beat all before on validation; without validation nodes, the latest."""
@@ -202,3 +233,6 @@ class _Loop:
             self._best = (epoch, scores, weights)
             if self._directory is not None:
                 self._directory.save_weights(weights)
+            if self._setup.embeddings is not None:
+                run = None if self._directory is None else self._directory.path
+                save_embeddings(self._setup.embeddings, self._team, epoch, self._setup.config.data.path, run)

@@ -3,7 +3,7 @@
     with Pipeline(1000, [Stage("schedule", schedule), Stage("sample", sample, depth=4), Stage("fetch", fetch)]) as batches:
         for batch in batches: ...
 
-The first stage gets the numbers 0, 1, 2, …, every other what the one before it gave. A stage keeps the order of its items; it begins
+The first stage gets the numbers 0, 1, 2, …, every other what the one before it gave. A stage keeps the order of items; it begins
 one only when there is room for the result. At most `depth` results of a stage wait for the next stage, and no stage begins an item
 while `most_bytes` are under way, unless it is the oldest: so memory is bounded, and the oldest item never waits for a younger one,
 which is why stages that talk to other workers cannot deadlock. Kernels hold no GIL, so stages really run beside one another.

@@ -8,7 +8,6 @@ once an epoch, either way. A worker may have none in a step: it takes part with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,11 +54,9 @@ class Schedule(ABC):
     def step(self, epoch: int, step: int) -> Scheduled:
         """One step of an epoch (epochs count from 1, steps from 0)."""
 
-    def steps(self, epochs: int) -> Iterator[Scheduled]:
-        """All steps of a run, one after the other: there is no pause between epochs."""
-        for epoch in range(1, epochs + 1):
-            for step in range(self.steps_per_epoch):
-                yield self.step(epoch, step)
+    def __call__(self, number: int) -> Scheduled:
+        """One step of a run by its number: there is no pause between epochs."""
+        return self.step(number // self.steps_per_epoch + 1, number % self.steps_per_epoch)
 
     def _number(self, epoch: int, step: int) -> int:
         return (epoch - 1) * self.steps_per_epoch + step

@@ -1,0 +1,90 @@
+"""The third stage: what a step's nodes and edges carry, pulled out of the key-value store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.comm.tags import Channel
+from starling.engine.data.columns import NodeColumn
+from starling.engine.data.kv import KeyValueStore
+from starling.engine.data.places import Places
+from starling.engine.data.sample import Sampled
+from starling.engine.hybrid.exchange import Calls
+
+Scaled = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""How features are normalised, row by row."""
+
+
+@dataclass(frozen=True, eq=False)
+class FetchedRows:
+    """A sampled step with the rows it reads: of its inputs, of its targets, of each block's edges."""
+
+    sampled: Sampled
+    x: NDArray[np.float32]
+    y: NDArray[Any]
+    position: NDArray[np.int64]
+    degree: NDArray[np.int64]
+    weighted_degree: NDArray[np.float32] | None
+    edge_tables: tuple[dict[str, NDArray[Any]], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """What it holds."""
+        tables = [table for of_block in self.edge_tables for table in of_block.values()]
+        return (
+            self.sampled.nbytes + self.x.nbytes + sum(array.nbytes for array in (self.y, self.position, self.degree, *tables))
+        )
+
+
+class Fetcher:
+    """Fetches rows for the steps of one worker; every worker does so in the same order."""
+
+    def __init__(
+        self, store: KeyValueStore, *, edge_tables: Sequence[str] = (), scaled: Scaled | None = None, weighted: bool = False
+    ) -> None:
+        self._store, self._edge_tables, self._scaled = store, tuple(edge_tables), scaled
+        places = store.places
+        self._position = places.parts.position_of_global
+        self._degree = NodeColumn(places, lambda part: _own(places, part, "in_degree"), np.int64)
+        self._weighted = NodeColumn(places, lambda part: _weight_sums(places, part), np.float32) if weighted else None
+
+    def __call__(self, sampled: Sampled) -> FetchedRows:
+        """Pull everything; requests for the largest rows are sent first and read last."""
+        calls = Calls(sampled.scheduled.number, Channel.FETCH)
+        inputs = sampled.inputs
+        features = self._store.begin_pull("x", inputs, calls)
+        y = self._store.pull("y", sampled.scheduled.targets, calls)
+        degree = self._degree.values(inputs, calls)
+        weighted = None if self._weighted is None else self._weighted.values(inputs, calls)
+        tables = tuple(
+            {name: self._store.pull(name, block.edge, calls, kind="edge") for name in self._edge_tables}
+            for block in sampled.blocks
+        )
+        x = features.rows()
+        x = x.reshape(len(x), -1).astype(np.float32, copy=False)
+        if self._scaled is not None:
+            x = self._scaled(x)
+        return FetchedRows(sampled, x, y, np.asarray(self._position[inputs], np.int64), degree, weighted, tables)
+
+
+def _own(places: Places, part: int, name: str) -> NDArray[Any]:
+    shard = places.parts.shard(part)
+    values: NDArray[Any] = getattr(shard, name)[: shard.owned]
+    return values
+
+
+def _weight_sums(places: Places, part: int) -> NDArray[np.float32]:
+    """The sum of in-edges' weights of a part's own nodes."""
+    shard = places.parts.shard(part)
+    offsets = np.asarray(shard.incoming.offsets[: shard.owned + 1])
+    weight = np.asarray(shard.edge_table("weight"), np.float32)[: offsets[-1]]
+    sums = np.zeros(shard.owned, np.float32)
+    filled = np.flatnonzero(np.diff(offsets))
+    if len(filled):
+        sums[filled] = np.add.reduceat(weight, offsets[filled])
+    return sums

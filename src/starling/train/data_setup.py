@@ -1,0 +1,101 @@
+"""From a config to the work of a data-parallel worker: what it samples from, its schedule, its stages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from starling.core.errors import InputError
+from starling.engine.data.compact import Compactor, DeviceCopy
+from starling.engine.data.fetch import Fetcher, Scaled
+from starling.engine.data.kv import KeyValueStore
+from starling.engine.data.neighbours import AllParts, MakeHops, Neighbourhood, OwnParts
+from starling.engine.data.places import Places
+from starling.engine.data.sample import BlockSampler
+from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, TrainingNodes
+from starling.engine.data.stages import Stages
+from starling.engine.features import SpreadFeatures, normalized, open_features, scaling_of
+from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.strategies import make_team_strategy
+from starling.plan.mini import Mini, hop_samplers
+from starling.plan.strategy import Strategy
+from starling.plan.whole import Global
+from starling.store.parts import open_parts
+from starling.train.config import RunConfig
+from starling.train.data_work import DataWork
+from starling.train.work import TeamWork
+
+
+def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, layers: int) -> DataWork:
+    """The work of one worker; all workers call this at the same time."""
+    if not isinstance(how, Mini.Settings):
+        raise InputError(
+            f"Workers of --parallel data compute mini-batches of their own, got the strategy {config.strategy.name}. Pass "
+            "--strategy mini, or --parallel hybrid."
+        )
+    if how.sampling == "layerwise":
+        raise InputError(
+            "Layer-wise sampling draws from all rows of a layer at once, which no worker of --parallel data has in one place. "
+            "Use one worker without --parallel data, or --set strategy.sampling=uniform."
+        )
+    run, team = config.run, source.team
+    places = Places(open_parts(source.path), team)
+    store = KeyValueStore(places)
+    schedule = _schedule(config, how, source, places)
+    stages = Stages(
+        schedule=schedule,
+        sample=BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed),
+        fetch=Fetcher(
+            store,
+            edge_tables=tuple(source.edge_tables),
+            scaled=_scaling(config, source),
+            weighted="weight" in source.edge_tables,
+        ),
+        compact=Compactor(team, run.seed),
+        copy=DeviceCopy(run.device),
+    )
+    return DataWork(team, stages, config.pipeline, schedule.steps_per_epoch, _whole(config, source, layers), bool(places.far))
+
+
+def _neighbourhood(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places, layers: int) -> Neighbourhood:
+    make_hops: MakeHops = lambda lists: hop_samplers(how, lists, layers, config.team.threads)  # noqa: E731
+    kind = OwnParts if config.team.local_only else AllParts
+    weight = "weight" if how.sampling == "weighted" else None
+    return kind(places, make_hops, weight=weight, entries=bool(source.edge_tables))
+
+
+def _schedule(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places) -> Schedule:
+    team, run = source.team, config.run
+    mine = source.splits["train"] + places.worker_bounds[team.rank]
+    ids = np.concatenate(team.all_lists(source.calls.forward(), mine))  # by rank, which is ascending
+    nodes = TrainingNodes(ids, np.asarray(places.parts.position_of_global[ids], np.int64))
+    if config.team.shuffle == "global":
+        return GlobalShuffle(nodes, how.batch_size, team.rank, team.size, seed=run.seed, shuffle=how.shuffle)
+    return LocalShuffle(
+        nodes,
+        how.batch_size,
+        team.rank,
+        places.worker_bounds,
+        seed=run.seed,
+        shuffle=how.shuffle,
+        own_only=config.team.local_only,
+    )
+
+
+def _scaling(config: RunConfig, source: WorkerSource) -> Scaled | None:
+    """How pulled features are normalised; statistics are those of all workers' training nodes."""
+    if config.data.normalize == "none":
+        return None
+    shards = [open_features(shard.node_table("x")) for shard in source.graph.shards]
+    raw = shards[0] if len(shards) == 1 else SpreadFeatures(shards, np.arange(source.graph.owned))
+    return scaling_of(normalized(raw, config.data.normalize, source.splits["train"], source.total))
+
+
+def _whole(config: RunConfig, source: WorkerSource, layers: int) -> TeamWork:
+    """Exact outputs of all nodes, each worker its own: the hybrid engine's pass over the whole graph."""
+    run = config.run
+    strategy = make_team_strategy(
+        "global", Global.Settings(), source.graph, source.team, source.splits["train"], layers, run.seed
+    )
+    whole = source.local_graph(source.graph.whole_layer, source.calls)
+    return TeamWork(source, strategy, TeamFiller(source, whole, run.seed, run.reuse), layers)
