@@ -71,6 +71,23 @@ class ByRelation:
 
 
 @dataclass(frozen=True, eq=False)
+class RelationAttention:
+    """RGAT: z^r = x W_r, weighted by the softmax of LeakyReLU(⟨source_r, z_u^r⟩ + ⟨target_r, z_v^r⟩).
+
+    `weight` [R, F, H·F'], `source_vector`, `target_vector` [R, H, F']. The softmax is over all in-edges of a row, or with `within`
+    over those of each relation.
+    """
+
+    weight: Tensor
+    source_vector: Tensor
+    target_vector: Tensor
+    slope: float = 0.2
+    within: bool = False
+    dropout: float = 0.0
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class EdgeBlock:
     """Some edges, as a Python gather sees them; absent tables are None."""
 
@@ -94,4 +111,4 @@ class Messages:
     parameters: tuple[Tensor, ...] = ()
 
 
-Gather: TypeAlias = Copy | Attention | PairAttention | ByRelation | Messages
+Gather: TypeAlias = Copy | Attention | PairAttention | ByRelation | RelationAttention | Messages

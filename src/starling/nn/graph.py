@@ -27,7 +27,7 @@ class LocalGraph:
     - `relation_degree` [D, R] in-edges of each destination by relation, among this layer's edges but all workers'; needed where
       they lie with several.
     Where edges were sampled, `row_scale` [D] or `edge_scale` [E] (1 / probability) makes sums and means unbiased.
-    `position` [S] is each row's node in the imported graph: dropout is keyed by it.
+    `position` [S] is each row's node in the imported graph: dropout is keyed by it. `node_type` [S] are codes of node types.
     """
 
     offsets: Tensor
@@ -44,6 +44,7 @@ class LocalGraph:
     row_scale: Tensor | None = None
     edge_scale: Tensor | None = None
     position: Tensor | None = None
+    node_type: Tensor | None = None
 
     @property
     def destinations(self) -> int:
@@ -93,6 +94,12 @@ class LocalGraph:
     def weighted_gcn_scale(self) -> Tensor:
         """`gcn_scale` with edge weights in place of a count of edges."""
         return (self._whole_degree("weighted_degree").float() + 1).rsqrt()
+
+    @cached_property
+    def weighted_mean_scale(self) -> Tensor:
+        """The factor that makes a destination's sum of weighted rows a weighted mean, float32 [D]; 1 for rows of no weight."""
+        total = self._whole_degree("weighted_degree")[: self.destinations].float()
+        return 1.0 / torch.where(total == 0, 1.0, total)
 
     def row_prefix(self, values: Tensor) -> Tensor:
         """The values of the destinations, one object as long as `values` is: what is kept by identity stays found."""

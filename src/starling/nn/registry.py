@@ -17,11 +17,14 @@ from starling.nn.layers.dense import Dense
 from starling.nn.layers.gat import GAT, GATE, GATv2
 from starling.nn.layers.gcn import GCN
 from starling.nn.layers.gin import GIN
+from starling.nn.layers.relational import Relational
+from starling.nn.layers.rgat import RGAT
 from starling.nn.layers.rgcn import RGCN
 from starling.nn.layers.sage import SAGE, LstmSAGE
 from starling.nn.layers.sgc import SGC
 from starling.nn.pyg import pyg_layer
 from starling.nn.stack import Activation, LayerBuilder, Probability, Stack, StackSettings
+from starling.nn.typed_input import TypedInput
 
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -33,13 +36,21 @@ class GcnSettings(StackSettings):
     edge_weights: bool = False
 
 
-class SageSettings(StackSettings):
+class AnyRelationSettings(StackSettings):
+    """Of layers that can be had once for each relation."""
+
+    relational: bool = False
+    """A layer with weights of its own for each edge type."""
+
+
+class SageSettings(AnyRelationSettings):
     """GraphSAGE's own settings."""
 
     aggregate: Literal["mean", "max", "lstm"] = "mean"
+    edge_weights: bool = False
 
 
-class GatSettings(StackSettings):
+class GatSettings(AnyRelationSettings):
     """GAT's and GATv2's own settings."""
 
     activation: Activation = "elu"
@@ -62,6 +73,18 @@ class RgcnSettings(StackSettings):
     blocks: Count = 0
 
 
+class RgatSettings(StackSettings):
+    """RGAT's own settings."""
+
+    activation: Activation = "elu"
+    heads: Positive = 4
+    output_heads: Positive = 1
+    attention_dropout: Probability = 0.0
+    softmax: Literal["across", "within"] = "across"
+    """Over all in-edges of a node, or over those of each relation."""
+    bases: Count = 0
+
+
 class SgcSettings(Record):
     """All there is to say about SGC, which has no inner layers."""
 
@@ -70,7 +93,7 @@ class SgcSettings(Record):
     edge_weights: bool = False
 
 
-class PygSettings(StackSettings):
+class PygSettings(AnyRelationSettings):
     """What a PyG convolution is made with."""
 
     options: dict[str, Any] = {}
@@ -85,6 +108,8 @@ class ModelSpec:
     classes: int
     edge_features: int = 0
     relations: int = 0
+    type_widths: tuple[int, ...] = ()
+    """Columns of features of each node type, where they are read by type."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -98,17 +123,32 @@ class Entry:
 
 
 def _stack(builder: Callable[[ModelSpec, Any], LayerBuilder]) -> Callable[[ModelSpec, Any], nn.Module]:
-    return lambda spec, settings: Stack(spec.features, spec.classes, settings, builder(spec, settings))
+    def make(spec: ModelSpec, settings: Any) -> nn.Module:
+        given = TypedInput(spec.type_widths, settings.hidden) if spec.type_widths else None
+        return Stack(spec.features, spec.classes, settings, _by_relation(spec, settings, builder(spec, settings)), given)
+
+    return make
+
+
+def _by_relation(spec: ModelSpec, settings: Any, build: LayerBuilder) -> LayerBuilder:
+    """The same layers, one for each relation where that is asked for."""
+    if not getattr(settings, "relational", False):
+        return build
+    return lambda fan_in, fan_out, last: Relational(fan_in, fan_out, spec.relations, lambda: build(fan_in, fan_out, last))
 
 
 def _sage(spec: ModelSpec, s: SageSettings) -> LayerBuilder:
     if s.aggregate == "lstm":
+        if s.edge_weights:
+            raise InputError(
+                "Edge weights are for a mean over neighbours, got lstm. Set aggregate=mean."
+            )
         return lambda fan_in, fan_out, last: LstmSAGE(fan_in, fan_out)
     kind = s.aggregate
-    return lambda fan_in, fan_out, last: SAGE(fan_in, fan_out, aggregate=kind)
+    return lambda fan_in, fan_out, last: SAGE(fan_in, fan_out, aggregate=kind, edge_weights=s.edge_weights)
 
 
-def _heads(s: GatSettings, last: bool) -> dict[str, Any]:
+def _heads(s: GatSettings | RgatSettings, last: bool) -> dict[str, Any]:
     return {
         "heads": s.output_heads if last else s.heads,
         "average": last,
@@ -116,9 +156,14 @@ def _heads(s: GatSettings, last: bool) -> dict[str, Any]:
     }
 
 
+def _loops(s: GatSettings) -> dict[str, bool]:
+    """By relation the row itself has a matrix of its own, and no attention to itself in each."""
+    return {"self_loop": not s.relational}
+
+
 def _gate(spec: ModelSpec, s: GateSettings) -> LayerBuilder:
     return lambda fan_in, fan_out, last: GATE(
-        fan_in, fan_out, spec.edge_features, edge_message=s.edge_message, **_heads(s, last)
+        fan_in, fan_out, spec.edge_features, edge_message=s.edge_message, **_heads(s, last), **_loops(s)
     )
 
 
@@ -132,12 +177,12 @@ MODELS: dict[str, Entry] = {
     "gat": Entry(
         "graph attention (Veličković et al. 2018)",
         GatSettings,
-        _stack(lambda spec, s: lambda fan_in, fan_out, last: GAT(fan_in, fan_out, **_heads(s, last))),
+        _stack(lambda spec, s: lambda fan_in, fan_out, last: GAT(fan_in, fan_out, **_heads(s, last), **_loops(s))),
     ),
     "gatv2": Entry(
         "dynamic attention (Brody et al. 2022)",
         GatSettings,
-        _stack(lambda spec, s: lambda fan_in, fan_out, last: GATv2(fan_in, fan_out, **_heads(s, last))),
+        _stack(lambda spec, s: lambda fan_in, fan_out, last: GATv2(fan_in, fan_out, **_heads(s, last), **_loops(s))),
     ),
     "gate": Entry("GAT with edge attributes in attention and message", GateSettings, _stack(_gate)),
     "rgcn": Entry(
@@ -151,9 +196,20 @@ MODELS: dict[str, Entry] = {
             )
         ),
     ),
+    "rgat": Entry(
+        "attention over many relations (Busbridge et al. 2019)",
+        RgatSettings,
+        _stack(
+            lambda spec, s: (
+                lambda fan_in, fan_out, last: RGAT(
+                    fan_in, fan_out, spec.relations, softmax=s.softmax, bases=s.bases, **_heads(s, last)
+                )
+            )
+        ),
+    ),
     "gin": Entry(
         "graph isomorphism network (Xu et al. 2019)",
-        StackSettings,
+        AnyRelationSettings,
         _stack(lambda spec, s: lambda fan_in, fan_out, last: GIN(fan_in, fan_out)),
     ),
     "sgc": Entry(

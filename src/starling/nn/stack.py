@@ -46,6 +46,8 @@ class StackSettings(Record):
     activation: Activation = "relu"
     inner: Annotated[int, Field(ge=0)] = 0
     """NGNN's dense layers inside each graph layer."""
+    by_type: bool = False
+    """A matrix for each node type makes `hidden` columns of its features; always so where types have features of their own."""
 
 
 LayerBuilder = Callable[[int, int, bool], nn.Module]
@@ -55,15 +57,18 @@ LayerBuilder = Callable[[int, int, bool], nn.Module]
 class Stack(LayeredModel):
     """Layer → norm → residual → activation → dropout, for every layer but the last, which gives the outputs.
 
-    With jumping knowledge all layers are hidden ones, and a linear layer over their rows gives the outputs.
+    With jumping knowledge all layers are hidden ones, and a linear layer over their rows gives the outputs. `input` makes `hidden`
+    columns out of features before the first layer.
     """
 
-    def __init__(self, features: int, classes: int, settings: StackSettings, build: LayerBuilder) -> None:
+    def __init__(
+        self, features: int, classes: int, settings: StackSettings, build: LayerBuilder, input: nn.Module | None = None
+    ) -> None:
         super().__init__()
-        self.settings, self.layer_count = settings, settings.layers
+        self.settings, self.layer_count, self.input = settings, settings.layers, input
         jumping = settings.jump != "none"
         hidden = settings.hidden
-        widths = [features] + [hidden] * (settings.layers - 1) + [hidden if jumping else classes]
+        widths = [features if input is None else hidden] + [hidden] * (settings.layers - 1) + [hidden if jumping else classes]
         self.input_widths = tuple(widths[:-1])
         self.graph_layers, self.norms, self.skips = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         for index in range(settings.layers):
@@ -87,6 +92,8 @@ class Stack(LayeredModel):
         settings, name = self.settings, f"layer-{index}"
         if index == 0 and self.training:
             h = dropout(view, h, settings.input_dropout, "input")
+        if index == 0 and self.input is not None:
+            h = self.input(view, h)
         before, h = h, self.graph_layers[index](view, h)
         if index == self.layer_count - 1 and self.head is None:
             return h

@@ -17,10 +17,11 @@ from starling.core.errors import InputError
 from starling.core.exchange import ALONE, Exchange
 from starling.core.keyed import stream_key
 from starling.nn.blockwise import aggregate_messages
-from starling.nn.gather import Attention, ByRelation, Copy, Gather, Messages, PairAttention, Reduce
+from starling.nn.gather import Attention, ByRelation, Copy, Gather, Messages, PairAttention, Reduce, RelationAttention
 from starling.nn.graph import LocalGraph
 from starling.nn.ops import attend, plain, sums
-from starling.nn.relations import Relation, split_by_relation, sum_relations
+from starling.nn.relation_attention import attend_relations
+from starling.nn.relations import relations_of, sum_relations
 from starling.nn.reuse import Constants
 
 
@@ -85,6 +86,8 @@ class View:
             return self._pair_attention(gather, rows)
         if isinstance(gather, ByRelation):
             return self._by_relation(gather, reduce, rows)
+        if isinstance(gather, RelationAttention):
+            return self._relation_attention(gather, rows)
         return self._messages(gather, reduce, rows)
 
     def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
@@ -157,11 +160,20 @@ class View:
         rows = self.exchange.pull(rows)
         if self.exchange.spread and reduce == "mean" and self.graph.relation_degree is None:
             raise InputError("Expected 'relation_degree' for a mean by relation over a vertex-cut, got none.")
-        parts = _relations(self.graph, len(gather.weight))
+        parts = relations_of(self.graph, len(gather.weight))
         partial = sum_relations(
             parts, gather.weight, rows, self.graph.destinations, self.graph.edge_scale, mean=reduce == "mean"
         )
         return self.exchange.push_sum(partial)
+
+    def _relation_attention(self, gather: RelationAttention, rows: Tensor) -> Tensor:
+        if self.exchange.spread and gather.within:
+            raise InputError(
+                "A softmax within each relation needs all in-edges of a node in one place, got a vertex-cut. "
+                "Set softmax=across, or partition into an edge-cut."
+            )
+        out, log_sum = attend_relations(self.graph, gather, self.exchange.pull(rows), self._attention_key(gather))
+        return self._join(out, log_sum, out.shape[1])
 
     def _messages(self, gather: Messages, reduce: Reduce, rows: Tensor) -> Tensor:
         graph, rows = self.graph, self.exchange.pull(rows)
@@ -210,11 +222,11 @@ class View:
         dropout.apply(attend.self_loops(graph.outputs), own.numpy(), own.numpy())
         return {"edge_factor": edge.to(score), "own_factor": own.to(score)}
 
-    def _attention_key(self, gather: Attention | PairAttention) -> np.uint64:
+    def _attention_key(self, gather: Attention | PairAttention | RelationAttention) -> np.uint64:
         return self.moment.key(f"attention/{gather.name}")
 
     def _check(self, gather: Gather, reduce: Reduce, rows: Tensor) -> None:
-        softmax = isinstance(gather, Attention | PairAttention)
+        softmax = isinstance(gather, Attention | PairAttention | RelationAttention)
         if softmax != (reduce == "softmax") and not isinstance(gather, Messages):
             raise ValueError(f"{type(gather).__name__} cannot be reduced by {reduce}")
         if not self.exchange.spread and self.exchange is ALONE and len(rows) != self.graph.sources:
@@ -235,11 +247,3 @@ def _by_heads(vector: Tensor) -> Tensor:
     return blocks.index_put((diagonal[:, None], torch.arange(width, device=vector.device), diagonal[:, None]), vector).flatten(
         0, 1
     )
-
-
-def _relations(graph: LocalGraph, relations: int) -> list[Relation]:
-    """The graph's edges by relation, made once a graph."""
-    kept: dict[int, list[Relation]] = graph.__dict__.setdefault("_relations", {})
-    if relations not in kept:
-        kept[relations] = split_by_relation(graph, relations)
-    return kept[relations]

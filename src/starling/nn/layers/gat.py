@@ -16,7 +16,7 @@ from starling.nn.ops.arrays import split_columns
 from starling.nn.view import View
 
 
-class _Heads(Layer):
+class Heads(Layer):
     """What the attention layers share: H heads of F columns, concatenated (fan_out = H · F) or averaged (fan_out = F)."""
 
     def __init__(
@@ -39,7 +39,7 @@ class _Heads(Layer):
         return aggregate + bias
 
 
-class GAT(_Heads):
+class GAT(Heads):
     """z = h W; softmax over N(v) and v of LeakyReLU(source · z_u + target · z_v); Σ weight · z_u + b."""
 
     def __init__(
@@ -156,7 +156,7 @@ class GATE(GAT):
         return self.joined(aggregate[:, :columns] + message, self.bias)
 
 
-class GATv2(_Heads):
+class GATv2(Heads):
     """Softmax over N(v) and v of vector · LeakyReLU(h_u W_source + h_v W_target); Σ weight · h_u W_source + b."""
 
     def __init__(

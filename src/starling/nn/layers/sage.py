@@ -26,7 +26,9 @@ class SAGE(Layer):
         self, fan_in: int, fan_out: int, *, aggregate: Literal["mean", "max"] = "mean", edge_weights: bool = False
     ) -> None:
         if edge_weights and aggregate != "mean":
-            raise InputError(f"Edge weights are for a mean over neighbours, got {aggregate}. Set aggregate=mean, or edge_weights=false.")
+            raise InputError(
+                f"Edge weights are for a mean over neighbours, got {aggregate}. Set aggregate=mean, or edge_weights=false."
+            )
         super().__init__(fan_in, fan_out, "sum" if edge_weights else aggregate)
         self.edge_weights = edge_weights
         self.own = nn.Parameter(torch.empty(fan_in, fan_out))

@@ -25,15 +25,17 @@ from starling.nn.ops.arrays import applied, rows, table
 
 @dataclass(frozen=True, eq=False)
 class EdgeDropout:
-    """Dropout of attention weights, keyed by the positions [S] of an edge's two ends."""
+    """Dropout of attention weights, keyed by the positions of an edge's ends: [S], and [D] where rows are not the first sources."""
 
     probability: float
     key: np.uint64
     position: NDArray[np.int64]
+    row_position: NDArray[np.int64] | None = None
 
     def apply(self, edges: Adjacency, weight: NDArray[Any], out: NDArray[Any]) -> None:
         """Write the weights that stay, scaled."""
-        drop_edges(edges, weight, self.position, self.position, self.key, self.probability, out)
+        rows = self.position if self.row_position is None else self.row_position
+        drop_edges(edges, weight, rows, self.position, self.key, self.probability, out)
 
 
 def attend_additive(

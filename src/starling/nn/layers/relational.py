@@ -1,0 +1,80 @@
+"""Any layer made typed by relation: h W_root + b + Σ over relations r of layer_r(h), each relation with weights of its own.
+
+A relation's layer computes the rows that have an in-edge of it; other rows get nothing from it. The loop is over relations, and
+each runs the layer's own fused kernels on the relation's edges. Neighbours' rows are asked for once for all relations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from starling.core.errors import InputError
+from starling.nn.layers.dense import Dense
+from starling.nn.relation_blocks import relation_blocks, spread_relation
+from starling.nn.view import Size, View
+
+
+@dataclass(eq=False)
+class _WholeSizeView(View):
+    """A view of one relation whose choices depend on numbers that all workers share."""
+
+    whole: Size = field(default_factory=lambda: Size(0, 0, 0))
+
+    @property
+    def size(self) -> Size:
+        return self.whole
+
+
+class Relational(nn.Module):
+    """A layer for each relation, made by `make`, and a matrix for the row itself."""
+
+    def __init__(self, fan_in: int, fan_out: int, relations: int, make: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        if relations < 1:
+            raise InputError(
+                "Expected edge types for a relational model, got a graph without. Import it with types, or leave relational out."
+            )
+        self.root = Dense(fan_in, fan_out)
+        self.relations = nn.ModuleList(make() for _ in range(relations))
+        self._name = ""
+
+    @property
+    def name(self) -> str:
+        """Names the streams of random numbers; each relation has its own."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+        for number, layer in enumerate(self.relations):
+            layer.name = f"{name}/relation-{number}"  # type: ignore[assignment]
+
+    def forward(self, view: View, h: Tensor) -> Tensor:
+        """Rows of the sources → rows of the destinations."""
+        if view.exchange.spread:
+            return self._spread(view, h)
+        rows = view.exchange.pull(h)
+        # Tied to the rows even where there is no edge: a backward pass that others wait in must come by here too.
+        out: Tensor = self.root(view, h) + rows[:0].sum()
+        index, given = [], []
+        for layer, block in zip(self.relations, relation_blocks(view.graph, len(self.relations)), strict=True):
+            if len(block.rows):
+                index.append(block.rows)
+                given.append(layer(View(block.graph, moment=view.moment), rows.index_select(0, block.sources)))
+        return out.index_add(0, torch.cat(index), torch.cat(given)) if given else out
+
+    def _spread(self, view: View, h: Tensor) -> Tensor:
+        """In a vertex-cut every relation's layer talks to the other workers by itself, about all rows."""
+        graph = view.graph
+        if graph.relation_degree is None:
+            raise InputError("Expected 'relation_degree' for a relational layer over a vertex-cut, got none.")
+        out: Tensor = self.root(view, h)
+        for number, layer in enumerate(self.relations):
+            part = spread_relation(graph, number, view.exchange)
+            given = layer(_WholeSizeView(part, view.exchange, view.moment, whole=view.size), h)
+            out = out + given * (graph.relation_degree[: graph.outputs, number] > 0)[:, None]
+        return out

@@ -1,0 +1,104 @@
+"""The edges of each relation as a small graph of their own, on which any layer runs as if there were no others.
+
+Its destinations are the rows with an in-edge of the relation, its sources these rows and the relation's other sources, so that work
+and memory are those of (row, relation) pairs, however many relations there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from starling.core.exchange import Exchange
+from starling.nn.graph import LocalGraph
+from starling.nn.relations import Relation, relations_of
+
+
+@dataclass(frozen=True, eq=False)
+class RelationBlock:
+    """One relation: destination i of `graph` is row `rows[i]` of the whole, source j is row `sources[j]`."""
+
+    rows: Tensor
+    sources: Tensor
+    graph: LocalGraph
+
+
+def relation_blocks(graph: LocalGraph, relations: int) -> list[RelationBlock]:
+    """A block for each relation, made once a graph; every in-edge of a row must be here (no vertex-cut)."""
+    kept: dict[int, list[RelationBlock]] = graph.__dict__.setdefault("_relation_blocks", {})
+    if relations not in kept:
+        kept[relations] = [_block(graph, part) for part in relations_of(graph, relations)]
+    return kept[relations]
+
+
+def _block(graph: LocalGraph, part: Relation) -> RelationBlock:
+    rows, neighbours = part.rows.numpy(), part.edges.neighbours
+    others = np.setdiff1d(neighbours, rows)
+    sources = np.concatenate([rows, others])
+    place = np.searchsorted(rows, neighbours)
+    own = rows[np.minimum(place, len(rows) - 1)] == neighbours if len(rows) else np.zeros(0, np.bool_)
+    place = np.where(own, place, len(rows) + np.searchsorted(others, neighbours)).astype(np.int32)
+    index, numbers = torch.from_numpy(sources), part.numbers
+    weight, scale = _taken(graph.edge_weight, numbers), _taken(graph.edge_scale, numbers)
+    row_scale = _taken(graph.row_scale, part.rows)
+    lengths = torch.from_numpy(np.diff(part.edges.offsets))
+    small = LocalGraph(
+        torch.from_numpy(part.edges.offsets),
+        torch.from_numpy(place),
+        len(sources),
+        len(rows),
+        edge_weight=weight,
+        edge_attr=_taken(graph.edge_attr, numbers),
+        degree=_stands_for(lengths, None, scale, row_scale, len(sources)),
+        weighted_degree=None if weight is None else _stands_for(lengths, weight, scale, row_scale, len(sources)),
+        row_scale=row_scale,
+        edge_scale=scale,
+        position=graph.row_position[index],
+        node_type=_taken(graph.node_type, index),
+    )
+    return RelationBlock(part.rows, index, small)
+
+
+def _stands_for(lengths: Tensor, weight: Tensor | None, scale: Tensor | None, row_scale: Tensor | None, sources: int) -> Tensor:
+    """Edges of each destination (or their weight), sampled ones counting as what they stand for: a mean is one of those here."""
+    total = lengths.float()
+    if weight is not None or scale is not None:
+        each = torch.ones(int(lengths.sum())) if weight is None else weight.float()
+        each = each if scale is None else each * scale
+        total = torch.segment_reduce(each, "sum", lengths=lengths, unsafe=True, initial=0.0)
+    if row_scale is not None:
+        total = total * row_scale
+    return torch.cat([total, total.new_zeros(sources - len(total))])
+
+
+def spread_relation(graph: LocalGraph, relation: int, exchange: Exchange) -> LocalGraph:
+    """One relation's edges among all rows, for a vertex-cut: rows keep their numbers, since others have edges of them too."""
+    assert graph.edge_type is not None, "the source of a relational model reads edge types"
+    assert graph.relation_degree is not None, "counted where a layer is planned"
+    numbers = torch.nonzero(graph.edge_type == relation)[:, 0]
+    lengths = torch.bincount(graph.edge_destination[numbers], minlength=graph.destinations)
+    weight, weighted = _taken(graph.edge_weight, numbers), None
+    if weight is not None:
+        here = torch.segment_reduce(weight.float(), "sum", lengths=lengths, unsafe=True, initial=0.0)
+        weighted = exchange.pull(exchange.push_sum(here[:, None]))[:, 0]
+    return LocalGraph(
+        torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]),
+        graph.neighbours[numbers],
+        graph.sources,
+        graph.outputs,
+        edge_weight=weight,
+        edge_attr=_taken(graph.edge_attr, numbers),
+        degree=graph.relation_degree[:, relation],
+        weighted_degree=weighted,
+        row_scale=graph.row_scale,
+        edge_scale=_taken(graph.edge_scale, numbers),
+        position=graph.row_position,
+        node_type=graph.node_type,
+    )
+
+
+def _taken(values: Tensor | None, index: Tensor) -> Tensor | None:
+    return None if values is None else values[index]
