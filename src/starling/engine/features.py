@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.core.errors import InputError
 from starling.kernels.rows import gather_rows
 from starling.nn.inputs import LearntRows
 from starling.store.graph import CsrTable
@@ -171,6 +172,8 @@ def normalized(features: Features, how: Normalize, training: NDArray[Any], total
     """Features with every row or column scaled; columns by what the training rows hold, read in two passes of blocks."""
     if how == "none":
         return features
+    if features.width == 0:
+        raise InputError(f"--normalize {how} scales features, and the nodes have none. Leave it out.")
     if how == "rows":
         return RowNormalized(features)
     first = np.zeros(features.width + 1)

@@ -36,7 +36,8 @@ def train(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
     config = _config(spec, team)
     told = spec.get("live")
     watch = Live(Path(told)) if told and team.rank == 0 else None
-    result = fit(config, _directory(spec, config) if team.rank == 0 else None, watch=watch, team=team)
+    scratch = Path(spec["run"]) if spec.get("run") else None
+    result = fit(config, _directory(spec, config) if team.rank == 0 else None, watch=watch, team=team, scratch=scratch)
     return {"summary": result.to_json(), "losses": list(result.losses)}
 
 

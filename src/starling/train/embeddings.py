@@ -60,11 +60,9 @@ class EmbeddingsManifest(Manifest):
     """SHA-256 of the edges of the graph."""
 
 
-def with_embeddings(source: AnySource, settings: EmbeddingSettings, seed: int, *, normalize: str = "none") -> AnySource:
+def with_embeddings(source: AnySource, settings: EmbeddingSettings, seed: int) -> AnySource:
     """The same source with learnt rows beside its features, or in their place where there are none."""
     width = source.features.width
-    if width == 0 and normalize != "none":
-        raise InputError(f"--normalize {normalize} scales features, and {source.path} has none. Leave it out.")
     dim = settings.dim if settings.dim is not None else DEFAULT_DIM if width == 0 else 0
     if dim == 0:
         if width == 0:
@@ -76,6 +74,15 @@ def with_embeddings(source: AnySource, settings: EmbeddingSettings, seed: int, *
     positions = source.graph.position[: source.graph.owned] if isinstance(source, WorkerSource) else np.arange(source.nodes)
     table = EmbeddingTable(positions, TableSpec(dim, settings.optimizer, seed, settings.memory))
     return replace(source, features=EmbeddedFeatures(source.features, table))
+
+
+def check_embeddings(table: EmbeddingTable | None, sync: str) -> None:
+    """Refuse what would read rows before they are moved, or move rows that belong to another worker's copy of the model."""
+    if table is not None and sync != "gradient":
+        raise InputError(
+            f"Rows of embeddings move at their owner in every step, for all workers at once, got --sync {sync}. Pass --sync "
+            "gradient, or --embedding-dim 0 where the graph has features."
+        )
 
 
 def table_of(features: Features) -> EmbeddingTable | None:

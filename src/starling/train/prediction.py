@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,9 +11,11 @@ from torch import nn
 
 from starling.core.errors import InputError
 from starling.core.memory import peak_rss_bytes
+from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.infer.layerwise import Inference
 from starling.infer.predictions import Meaning, Predictions, check_output, write_predictions
 from starling.train.config import RunConfig
+from starling.train.embeddings import saved_embeddings
 from starling.train.metrics import TaskKind, make_score
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
@@ -67,6 +69,8 @@ def predict(request: PredictRequest) -> PredictResult:
     check_device(config.run.device)
     memory = budget(config)
     source = read_source(config, memory)
+    if isinstance(source.features, EmbeddedFeatures):
+        source = replace(source, features=saved_embeddings(source.features.fixed, source.path, request.run))
     if source.features.width != config.data.features:
         raise InputError(
             f"Expected {config.data.features} features a node as the model was trained with, got {source.features.width} "

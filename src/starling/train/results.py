@@ -110,6 +110,8 @@ class TrainResult:
     formula_bytes: int = 0
     """BDS-GCN's (3 · n_in + n_bd) · d of the largest worker's step (step_memory.py), and what it kept."""
     held_bytes: int = 0
+    embeddings: int = 0
+    """Learnt numbers a node."""
 
     def to_json(self) -> dict[str, Any]:
         """The object that ``train --json`` prints."""
@@ -129,6 +131,7 @@ class TrainResult:
             "bytes_sent_per_epoch": self.bytes_sent_per_epoch,
             "formula_bytes": self.formula_bytes,
             "held_bytes": self.held_bytes,
+            "embeddings": self.embeddings,
             "seconds": self.seconds,
         }
 
