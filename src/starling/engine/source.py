@@ -154,6 +154,21 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
     return GraphSource(path, incoming, features, manifest.labels, y, splits, tables, relations, manifest.directed, stored.ids)
 
 
+def read_edge_table(path: Path, name: str) -> NDArray[Any] | None:
+    """An edge table as it is stored, in the imported order of edges; None where a graph or parts directory has no such table."""
+    kind = read_json(path).get("format")
+    stored: _Stored = _StoredParts(open_parts(path)) if kind == "starling-parts" else _StoredGraph(path)
+    if name not in stored.manifest.edge_tables:
+        return None
+    values = stored.edge_table(name)
+    if len(values) != stored.manifest.edges:
+        raise InputError(
+            f"Expected a row for each of {stored.manifest.edges:,} edges in the table '{name}' of {path}, got {len(values):,}. "
+            "Import the graph again."
+        )
+    return values
+
+
 def _entries(values: NDArray[Any], incoming: Csr, name: str) -> Tensor:
     """An edge table in the order of the neighbour lists."""
     table = torch.from_numpy(np.asarray(values)[incoming.edge])

@@ -105,15 +105,29 @@ class TeamSettings(Record):
 class SyncSettings(Record):
     """How weights agree."""
 
-    name: Literal["gradient", "stale"] = "gradient"
-    """`gradient`: summed after each step, before the next; `stale`: while the next steps compute, with older weights."""
+    name: Literal["gradient", "stale", "average"] = "gradient"
+    """`gradient`: summed after each step, before the next; `stale`: while the next steps compute, with older weights; `average`:
+    parts train models of their own, which are averaged now and then."""
     staleness: Annotated[int, Field(ge=0)] = 0
     """stale: step t reads the weights after t − staleness updates; 0 is `gradient`, bit for bit."""
     in_flight: Whole = 1
     """stale: batches each worker computes at once, at most staleness + 1; changes no bit."""
+    every: Whole | None = None
+    """average: epochs that parts train alone before their models are averaged; 1 by default."""
+    correct: bool = False
+    """average: move each mean by some steps on global batches, which see the edges between parts."""
+    correct_steps: Whole = 4
+    """average: how many, with `correct`."""
+    moments: Literal["local", "reset"] = "local"
+    """average: what an optimiser remembers (momentum, Adam's means) stays with its part, or is forgotten at each averaging."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.name != "average" and (self.every or self.correct):
+            asked = f"--every {self.every}" if self.every else "--correct"
+            raise InputError(f"{asked} is for --sync average; with --sync {self.name} no models are averaged. Leave it out.")
+        if self.name == "average" and (self.staleness or self.in_flight > 1):
+            raise InputError("--staleness and --in-flight are for --sync stale; with --sync average parts train alone.")
         if self.name == "gradient" and (self.staleness or self.in_flight > 1):
             asked = f"staleness {self.staleness}" if self.staleness else f"{self.in_flight} batches in flight"
             raise InputError(f"With --sync gradient every step waits for the one before, got {asked}. Pass --sync stale.")

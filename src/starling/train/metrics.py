@@ -20,7 +20,7 @@ from starling.infer.row_table import RowTable
 if TYPE_CHECKING:
     from torchmetrics import Metric
 
-TaskKind = Literal["classification", "multilabel", "regression"]
+TaskKind = Literal["classification", "multilabel", "regression", "link"]
 
 _BLOCK = 1 << 16
 
@@ -105,7 +105,7 @@ class Score:
         """The metric over these nodes; None where there are none."""
         if len(rows) == 0:
             return None
-        metric = self._new()
+        metric = self.new_metric()
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             metric.update(*_pair(self.task, torch.from_numpy(outputs.rows(block)), torch.from_numpy(y[block])))
@@ -113,23 +113,45 @@ class Score:
 
     def over_team(self, team: Team, calls: Calls, given: Tensor, wanted: Tensor) -> float | None:
         """The metric over the nodes of all workers, `given` and `wanted` being this one's; the same number on each."""
-        counts = [int(count[0]) for count in team.all_lists(calls.forward(), np.array([len(given)]))]
+        tally = Tally(self)
+        tally.add(given, wanted)
+        return tally.over_team(team, calls)
+
+    def new_metric(self) -> Metric:
+        """The metric, nothing counted yet."""
+        return METRICS[self.task][self.name].make(self.outputs)
+
+
+class Tally:
+    """A metric under way: a worker adds its nodes block by block, and at the end everybody's are joined."""
+
+    def __init__(self, score: Score) -> None:
+        self._score, self._metric, self._count = score, score.new_metric(), 0
+        self._needs_all = any(isinstance(state, list) for state in self._metric.metric_state.values())
+        self._kept: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, given: Tensor, wanted: Tensor) -> None:
+        """Count some nodes: outputs and labels."""
+        self._count += len(given)
+        if self._needs_all:
+            self._kept.append((given, wanted))
+        elif len(given):
+            self._metric.update(*_pair(self._score.task, given, wanted))
+
+    def over_team(self, team: Team, calls: Calls) -> float | None:
+        """The metric over the nodes of all workers, the same number on each; None where there are none."""
+        counts = [int(count[0]) for count in team.all_lists(calls.forward(), np.array([self._count]))]
         if sum(counts) == 0:
             return None
-        metric = self._new()
-        if any(isinstance(state, list) for state in metric.metric_state.values()):  # it needs all outputs in one place
-            given, wanted = (_everybodys(team, calls.forward(), values, counts) for values in (given, wanted))
-            metric.update(*_pair(self.task, given, wanted))
-            return _value(metric)
-        if len(given):
-            metric.update(*_pair(self.task, given, wanted))
-        for name, state in metric.metric_state.items():
+        if self._needs_all:
+            mine = (torch.cat(blocks) for blocks in zip(*self._kept, strict=True))
+            given, wanted = (_everybodys(team, calls.forward(), values, counts) for values in mine)
+            self._metric.update(*_pair(self._score.task, given, wanted))
+            return _value(self._metric)
+        for name, state in self._metric.metric_state.items():
             assert isinstance(state, Tensor)
-            setattr(metric, name, team.all_sum(calls.forward(), state))
-        return _value(metric)
-
-    def _new(self) -> Metric:
-        return METRICS[self.task][self.name].make(self.outputs)
+            setattr(self._metric, name, team.all_sum(calls.forward(), state))
+        return _value(self._metric)
 
 
 def _value(metric: Metric) -> float:

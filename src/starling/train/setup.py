@@ -65,12 +65,12 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     check_embeddings(embeddings, config.sync.name)
     task = make_task(config.task, source)
     _check_validation(config, source)
-    _check_shapes(config, source.features.width, task.outputs)
+    check_shapes(config, source.features.width, task.outputs)
     shapes = shapes_of(source, task.outputs)
     model = make_model(config, shapes)
     if ":" in config.model.name:
         check_outputs(config.model.name, model, source, task.outputs)
-    layers = _layers(config, model)
+    layers = layers_of(config, model)
     groups = make_grouping(config, how, source.features.width, task.outputs, layers)
     if isinstance(source, WorkerSource) and config.team.parallel == "data":
         work: Work = data_work(config, how, source, layers)
@@ -237,7 +237,8 @@ def check_outputs(name: str, model: nn.Module, source: Source, outputs: int) -> 
         raise InputError(f"Expected outputs of shape (2, {outputs}) from the model {name} for two nodes, got {shape}.")
 
 
-def _layers(config: RunConfig, model: nn.Module) -> int:
+def layers_of(config: RunConfig, model: nn.Module) -> int:
+    """How many layers a plan must have."""
     layers = model.layer_count if isinstance(model, LayeredModel) else getattr(model, "layer_count", None)
     if isinstance(layers, int):
         return layers
@@ -285,7 +286,8 @@ def _check_validation(config: RunConfig, source: Source) -> None:
         raise InputError(f"{wanted} needs validation nodes, and {source.path} has none. Leave it out, or give a 'val' mask.")
 
 
-def _check_shapes(config: RunConfig, features: int, outputs: int) -> None:
+def check_shapes(config: RunConfig, features: int, outputs: int) -> None:
+    """Refuse data of other shapes than a config says."""
     for name, given, found in (("features", config.data.features, features), ("outputs", config.data.outputs, outputs)):
         if given is not None and given != found:
             raise InputError(f"Expected {given} {name} as the config says, got {found} in {config.data.path}.")

@@ -62,8 +62,9 @@ class TeamFiller:
             self._view(number, layer, graphs[id(layer)], sizes[number], x, calls, moment, constants)
             for number, layer in enumerate(layers)
         )
-        assert source.y is not None, "a task checks that there are labels"
-        y = torch.from_numpy(np.ascontiguousarray(source.y[plan.targets]))
+        # without labels a task reads none: those that do have checked that there are labels
+        labels = np.empty((len(plan.targets), 0), np.float32) if source.y is None else source.y[plan.targets]
+        y = torch.from_numpy(np.ascontiguousarray(labels))
         weight = torch.full((len(plan.targets),), 1 / max(plan.total_targets, 1))
         return FilledBatch(views, x, y, torch.from_numpy(plan.outputs), weight, float(plan.total_targets), learnt)
 

@@ -1,0 +1,231 @@
+"""Pairs that are no edges, drawn by key: a pure function of (seed, epoch, step, edge, slot), on any worker.
+
+| kind | a node is drawn |
+|---|---|
+| `uniform` | from all nodes |
+| `degree` | from all nodes, in proportion to degree^0.75 |
+| `batch` | from the ends of the step's other targets, the same end |
+| `local` | from the nodes of the part that the end that stays belongs to |
+
+A node that would make a pair of one node, the target itself, or (where the source is replaced) a known edge is drawn again, up to
+16 times. The other way round a worker need not hold the list it would have to look into, so pairs with another destination are
+taken as drawn: among N nodes a true edge is met with probability out-degree / N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.compile import compiled
+from starling.core.errors import InputError
+from starling.core.keyed import draw_below, draw_unit
+from starling.kernels.csr import Csr
+from starling.kernels.parallel import parallel_for
+from starling.plan.links.pairs import Contrast, TargetEdges
+
+NegativeKind = Literal["uniform", "degree", "batch", "local"]
+
+_TRIES = 16
+_POWER = 0.75
+_CODES = {"uniform": 0, "degree": 1, "batch": 2, "local": 3}
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPairs:
+    """In-neighbours of every row by position, ascending, each as often as it is there: what must not be drawn."""
+
+    offsets: NDArray[np.int64]
+    neighbours: NDArray[Any]
+
+    def holds(self, row: NDArray[Any], position: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether the node at each position is an in-neighbour of each row."""
+        found = np.empty(len(row), np.bool_)
+        _look_up(self.offsets, self.neighbours, row, position, found)
+        return found
+
+    def linked_to_all(self, position: NDArray[Any], nodes: int) -> int:
+        """How many rows have every other node as an in-neighbour."""
+        return int(_count_full(self.offsets, self.neighbours, position, nodes))
+
+
+def known_pairs(lists: Csr, position: NDArray[Any], threads: int | None = None) -> KnownPairs:
+    """The lists sorted by position; 4 or 8 bytes an edge."""
+    neighbours = position[lists.neighbours]
+    parallel_for(
+        lists.rows, lambda start, stop: _sort_lists(lists.offsets, neighbours, start, stop), threads, offsets=lists.offsets
+    )
+    return KnownPairs(lists.offsets, neighbours)
+
+
+@dataclass(frozen=True, eq=False)
+class PartRanges:
+    """The nodes of every part: positions in the order of parts, where each part begins there, and where each position is."""
+
+    offsets: NDArray[np.int64]
+    position_of_global: NDArray[Any]
+    global_of_position: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class NegativeSampler:
+    """Draws `count` pairs against each target edge.
+
+    `both_ends`: of a directed graph sources and destinations are replaced in turn; of an undirected one always the source, since
+    every edge is there in both directions. `cumulative` [N] are summed weights of all positions (kind degree).
+    """
+
+    kind: NegativeKind
+    count: int
+    nodes: int
+    both_ends: bool
+    known: KnownPairs
+    cumulative: NDArray[np.float64] | None = None
+    parts: PartRanges | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "local" and self.parts is None:
+            raise InputError(
+                "Negatives local to a part need a parts directory, got a graph. Partition it first, or pass --negatives uniform."
+            )
+
+    def draw(self, edges: TargetEdges, key: np.uint64, pool: TargetEdges | None = None, turn: int = 0) -> Contrast:
+        """The contrast of some edges; `pool` are all targets of the step in the order of their numbers (kind batch)."""
+        slots = np.arange(self.count)
+        at_source = np.ones((len(edges), self.count), np.bool_)
+        if self.both_ends:
+            at_source = (edges.number.astype(np.int64)[:, None] + slots + turn) % 2 == 0
+        first, size, places = self._ranges(edges, at_source)
+        pools = (_NONE, _NONE) if pool is None else (pool.source.astype(np.int64), pool.destination.astype(np.int64))
+        cumulative = np.empty(0) if self.cumulative is None else self.cumulative
+        node = np.empty((len(edges), self.count), np.int64)
+        _draw(
+            _CODES[self.kind],
+            edges.number.astype(np.int64),
+            edges.source.astype(np.int64),
+            edges.destination.astype(np.int64),
+            edges.row.astype(np.int64),
+            at_source,
+            key,
+            self.nodes,
+            self.known.offsets,
+            self.known.neighbours,
+            cumulative,
+            *pools,
+            first,
+            size,
+            places,
+            node,
+        )
+        return Contrast(node, at_source)
+
+    def _ranges(
+        self, edges: TargetEdges, at_source: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        """Where among the nodes of all parts each draw may fall."""
+        if self.kind != "local" or self.parts is None:
+            return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64), _NONE
+        stays = np.where(at_source, edges.destination[:, None], edges.source[:, None])
+        part = np.searchsorted(self.parts.offsets, self.parts.global_of_position[stays], side="right") - 1
+        return self.parts.offsets[part], np.diff(self.parts.offsets)[part], np.asarray(self.parts.position_of_global)
+
+
+def degree_weights(degree: NDArray[Any]) -> NDArray[np.float64]:
+    """Summed weights of all positions from their degrees."""
+    return np.cumsum(np.maximum(degree, 0).astype(np.float64) ** _POWER)
+
+
+def check_possible(nodes: int, full: int) -> None:
+    """Refuse a graph in which every node is linked to every other; `full` counts the nodes that are, over all workers."""
+    if nodes < 2 or full >= nodes:
+        raise InputError(
+            f"Every pair of the {nodes:,} nodes is an edge already, so no pair is left to tell edges from. Link prediction needs a "
+            "graph that is not complete."
+        )
+
+
+@compiled
+def _sort_lists(offsets: NDArray[np.int64], neighbours: NDArray[Any], start: int, stop: int) -> None:
+    for row in range(start, stop):
+        neighbours[offsets[row] : offsets[row + 1]].sort()
+
+
+@compiled
+def _count_full(offsets: NDArray[np.int64], neighbours: NDArray[Any], position: NDArray[Any], nodes: int) -> int:
+    full = 0
+    for row in range(len(offsets) - 1):
+        different = 0
+        for k in range(offsets[row], offsets[row + 1]):
+            if neighbours[k] != position[row] and (k == offsets[row] or neighbours[k] != neighbours[k - 1]):
+                different += 1
+        if different == nodes - 1:
+            full += 1
+    return full
+
+
+@compiled
+def _holds(neighbours: NDArray[Any], low: int, high: int, node: int) -> bool:
+    """Whether a sorted list has a node."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if neighbours[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low < end and neighbours[low] == node
+
+
+@compiled
+def _look_up(
+    offsets: NDArray[np.int64], neighbours: NDArray[Any], row: NDArray[Any], position: NDArray[Any], found: NDArray[np.bool_]
+) -> None:
+    for i in range(len(row)):
+        found[i] = _holds(neighbours, offsets[row[i]], offsets[row[i] + 1], position[i])
+
+
+@compiled
+def _draw(
+    kind: int,
+    number: NDArray[np.int64],
+    source: NDArray[np.int64],
+    destination: NDArray[np.int64],
+    row: NDArray[np.int64],
+    at_source: NDArray[np.bool_],
+    key: np.uint64,
+    nodes: int,
+    offsets: NDArray[np.int64],
+    neighbours: NDArray[Any],
+    cumulative: NDArray[np.float64],
+    pool_source: NDArray[np.int64],
+    pool_destination: NDArray[np.int64],
+    first: NDArray[np.int64],
+    size: NDArray[np.int64],
+    places: NDArray[Any],
+    out: NDArray[np.int64],
+) -> None:
+    for i in range(out.shape[0]):
+        for slot in range(out.shape[1]):
+            node = np.int64(0)
+            for attempt in range(_TRIES):
+                turn = slot * _TRIES + attempt
+                if kind == 0:
+                    node = np.int64(draw_below(key, number[i], turn, nodes))
+                elif kind == 1:
+                    at = draw_unit(key, number[i], turn) * cumulative[-1]
+                    node = np.int64(min(np.searchsorted(cumulative, at, side="right"), nodes - 1))
+                elif kind == 2:
+                    pool = pool_source if at_source[i, slot] else pool_destination
+                    node = pool[draw_below(key, number[i], turn, len(pool))]
+                else:
+                    node = np.int64(places[first[i, slot] + draw_below(key, number[i], turn, size[i, slot])])
+                if node == source[i] or node == destination[i]:
+                    continue
+                if at_source[i, slot] and _holds(neighbours, offsets[row[i]], offsets[row[i] + 1], node):
+                    continue
+                break
+            out[i, slot] = node

@@ -1,0 +1,75 @@
+"""Target edges and what stands against them, as messages between the stages of a link-prediction step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.plan.batch import BatchPlan
+
+
+@dataclass(frozen=True, eq=False)
+class TargetEdges:
+    """P edges: `number` in the imported graph, positions of both ends, the row of each destination, and the relation if any."""
+
+    number: NDArray[Any]
+    source: NDArray[Any]
+    destination: NDArray[Any]
+    row: NDArray[Any]
+    relation: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def __getitem__(self, chosen: slice | NDArray[Any]) -> TargetEdges:
+        relation = None if self.relation is None else self.relation[chosen]
+        return TargetEdges(self.number[chosen], self.source[chosen], self.destination[chosen], self.row[chosen], relation)
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """K pairs against each of P edges: `node` [P, K] in place of the source where `at_source` [P, K], else of the destination."""
+
+    node: NDArray[np.int64]
+    at_source: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs to score, their ends being numbers of seeds: P edges, then K pairs against each of them.
+
+    `source` and `destination` [P · (1 + K)]: the edges first, then the contrast of the first edge, of the second, and so on.
+    """
+
+    edges: int
+    source: NDArray[np.int64]
+    destination: NDArray[np.int64]
+    relation: NDArray[np.int64] | None
+
+
+def ends_of(edges: TargetEdges, contrast: Contrast) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of sources and destinations of all pairs of `Pairs`, in its order."""
+    source = np.where(contrast.at_source, contrast.node, edges.source[:, None]).reshape(-1)
+    destination = np.where(contrast.at_source, edges.destination[:, None], contrast.node).reshape(-1)
+    return (
+        np.concatenate([edges.source, source]).astype(np.int64),
+        np.concatenate([edges.destination, destination]).astype(np.int64),
+    )
+
+
+def relations_of(edges: TargetEdges, slots: int) -> NDArray[np.int64] | None:
+    """The relation of all pairs of `Pairs`, in its order."""
+    if edges.relation is None:
+        return None
+    return np.concatenate([edges.relation, np.repeat(edges.relation, slots)])
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPlan:
+    """One step: the plan of its seeds, which are the ends of all its pairs, and the pairs."""
+
+    batch: BatchPlan
+    pairs: Pairs
