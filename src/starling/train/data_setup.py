@@ -23,6 +23,7 @@ from starling.plan.whole import Global
 from starling.store.parts import open_parts
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
+from starling.train.embeddings import table_of
 from starling.train.work import TeamWork
 
 
@@ -50,11 +51,13 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
             edge_tables=tuple(source.edge_tables),
             scaled=_scaling(config, source),
             weighted="weight" in source.edge_tables,
+            embeddings=table_of(source.features),
         ),
         compact=Compactor(team, run.seed),
         copy=DeviceCopy(run.device),
     )
-    return DataWork(team, stages, config.pipeline, schedule.steps_per_epoch, _whole(config, source, layers), bool(places.far))
+    talks = bool(places.far) or (source.features.learnt and team.size > 1)
+    return DataWork(team, stages, config.pipeline, schedule.steps_per_epoch, _whole(config, source, layers), talks)
 
 
 def _neighbourhood(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places, layers: int) -> Neighbourhood:

@@ -57,6 +57,7 @@ class Compactor:
             torch.arange(targets),
             torch.full((targets,), 1 / max(scheduled.total, 1)),
             float(scheduled.total),
+            fetched.learnt,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel
 from starling.engine.data.columns import NodeColumn
+from starling.engine.data.embeddings import EMBEDDING, PulledRows
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
 from starling.engine.data.sample import Sampled
+from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.hybrid.exchange import Calls
+from starling.nn.inputs import LearntRows
 
 Scaled = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """How features are normalised, row by row."""
@@ -31,6 +35,7 @@ class FetchedRows:
     degree: NDArray[np.int64]
     weighted_degree: NDArray[np.float32] | None
     edge_tables: tuple[dict[str, NDArray[Any]], ...]
+    learnt: LearntRows | None = None
 
     @property
     def nbytes(self) -> int:
@@ -45,10 +50,19 @@ class Fetcher:
     """Fetches rows for the steps of one worker; every worker does so in the same order."""
 
     def __init__(
-        self, store: KeyValueStore, *, edge_tables: Sequence[str] = (), scaled: Scaled | None = None, weighted: bool = False
+        self,
+        store: KeyValueStore,
+        *,
+        edge_tables: Sequence[str] = (),
+        scaled: Scaled | None = None,
+        weighted: bool = False,
+        embeddings: EmbeddingTable | None = None,
     ) -> None:
-        self._store, self._edge_tables, self._scaled = store, tuple(edge_tables), scaled
+        self._store, self._edge_tables, self._scaled, self._embeddings = store, tuple(edge_tables), scaled, embeddings
         places = store.places
+        self._has_features = "x" in places.parts.manifest.node_tables
+        if embeddings is not None:
+            store.keep(EMBEDDING, embeddings)
         self._position = places.parts.position_of_global
         self._degree = NodeColumn(places, lambda part: _own(places, part, "in_degree"), np.int64)
         self._weighted = NodeColumn(places, lambda part: _weight_sums(places, part), np.float32) if weighted else None
@@ -57,7 +71,7 @@ class Fetcher:
         """Pull everything; requests for the largest rows are sent first and read last."""
         calls = Calls(sampled.scheduled.number, Channel.FETCH)
         inputs = sampled.inputs
-        features = self._store.begin_pull("x", inputs, calls)
+        features = self._store.begin_pull("x", inputs, calls) if self._has_features else None
         y = self._store.pull("y", sampled.scheduled.targets, calls)
         degree = self._degree.values(inputs, calls)
         weighted = None if self._weighted is None else self._weighted.values(inputs, calls)
@@ -65,11 +79,15 @@ class Fetcher:
             {name: self._store.pull(name, block.edge, calls, kind="edge") for name in self._edge_tables}
             for block in sampled.blocks
         )
-        x = features.rows()
-        x = x.reshape(len(x), -1).astype(np.float32, copy=False)
+        learnt = None
+        if self._embeddings is not None:
+            learnt = PulledRows(self._store, self._embeddings, inputs, sampled.scheduled.number)
+        x = np.empty((len(inputs), 0), np.float32) if features is None else features.rows()
+        x = x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32, copy=False)
         if self._scaled is not None:
             x = self._scaled(x)
-        return FetchedRows(sampled, x, y, np.asarray(self._position[inputs], np.int64), degree, weighted, tables)
+        position = np.asarray(self._position[inputs], np.int64)
+        return FetchedRows(sampled, x, y, position, degree, weighted, tables, learnt)
 
 
 def _own(places: Places, part: int, name: str) -> NDArray[Any]:
