@@ -1,10 +1,12 @@
 """Four workers over a slow link: throughput by share of boundary nodes kept, with and without overlap, in float32 and bfloat16.
 
-    python bench/shaped_link.py --parts DIR --rates 1gbit,100mbit
+    python bench/shaped_link.py [--parts DIR] [--rates 1gbit,100mbit] [--epochs 3] [--rounds 1]
+    python bench/shaped_link.py --render
 
-Each worker lives in a network namespace of its own; all are joined by a bridge, and what leaves a namespace is held to the rate by
-tc's token bucket. Needs root, ``ip`` and ``tc``. Namespaces and bridge are taken down again whatever happens. Raw lines go to
-``results/shaped_link.jsonl``.
+Each worker lives in a network namespace of its own; all are joined by a bridge, and what leaves a namespace is held to the rate
+by tc's token bucket. Needs root, ``ip`` and ``tc``. Namespaces and bridge are taken down again whatever happens. Without --parts
+a graph of --nodes and --edges is made and cut into four. A cell is the median of a run's epochs but the first. Raw lines go to
+``results/shaped_link.jsonl``, which a new run begins anew, the table into docs/engine.md.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from doc_tables import write_table
 
 RESULTS = Path(__file__).parent / "results" / "shaped_link.jsonl"
 BRIDGE, NETWORK = "starling-br", "10.201.7"
@@ -61,7 +65,7 @@ def trained(parts: Path, names: list[str], options: argparse.Namespace, team: di
     with tempfile.TemporaryDirectory() as folder:
         run, spec = Path(folder) / "run", Path(folder) / "spec.json"
         run.mkdir()
-        settings = {"workers": WORKERS, **team}
+        settings = {"workers": WORKERS, **team}  # the launcher's way: TOML in the spec, and a run directory that is there
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         config = (
             f"[data]\npath = {json.dumps(str(parts))}\n[model]\nname = {json.dumps(options.model)}\nhidden = {options.hidden}\n"
@@ -90,34 +94,62 @@ def trained(parts: Path, names: list[str], options: argparse.Namespace, team: di
     return {"seconds": [line["seconds"] for line in epochs[1:]], "bytes_sent_per_epoch": sent, "workers": epochs[-1]["workers"]}
 
 
+def made_parts(folder: Path, options: argparse.Namespace) -> Path:
+    starling = [sys.executable, "-m", "starling"]
+    size = ["--nodes", options.nodes, "--edges", options.edges, "--classes", 20, "--features", 100]
+    command(*starling, "generate", "dcsbm", *size, "-o", folder / "graph", "--quiet")
+    command(*starling, "partition", folder / "graph", "-p", WORKERS, "-o", folder / "parts", "--quiet")
+    return folder / "parts"
+
+
+CASES: dict[str, dict[str, Any]] = {f"boundary {p:g}": {"boundary": p} for p in (1.0, 0.1, 0.01, 0.0)}
+CASES |= {"boundary 1, overlap off": {"overlap": False}, "boundary 1, bfloat16": {"wire": "bfloat16"}}
+
+
+def measure(parts: Path, options: argparse.Namespace) -> None:
+    RESULTS.write_text("")
+    for rate in options.rates.split(","):
+        with hosts(rate) as names:
+            for number in range(options.rounds):
+                for label, team in CASES.items():
+                    line = trained(parts.resolve(), names, options, team)
+                    known = {"rate": rate, "case": label, "round": number, "load": os.getloadavg()[0]}
+                    with RESULTS.open("a") as file:
+                        file.write(json.dumps({**known, **line}) + "\n")
+                    print(f"{rate}, {label}: {statistics.median(line['seconds']):.3f} s", file=sys.stderr, flush=True)
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    out = ["| link | case | epoch, s | times boundary 1 | sent an epoch, MiB |", "|---|---|---:|---:|---:|"]
+    for rate in dict.fromkeys(line["rate"] for line in lines):
+        found = {label: [line for line in lines if (line["rate"], line["case"]) == (rate, label)] for label in CASES}
+        medians = {label: statistics.median(s for line in group for s in line["seconds"]) for label, group in found.items()}
+        for label, group in found.items():
+            sent = group[-1]["bytes_sent_per_epoch"] / 2**20
+            out.append(
+                f"| {rate} | {label} | {medians[label]:.3f} | {medians['boundary 1'] / medians[label]:.2f} | {sent:.1f} |"
+            )
+    return "\n".join(out)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", type=Path, required=True, help="a parts directory of at least four parts")
+    parser.add_argument("--parts", type=Path, help="a parts directory of at least four parts")
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--edges", type=int, default=1_000_000)
     parser.add_argument("--rates", default="1gbit,100mbit")
     parser.add_argument("--model", default="sage")
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--render", action="store_true", help="only write the table anew")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces go whoever ends this
-    cases: dict[str, dict[str, Any]] = {f"boundary {p:g}": {"boundary": p} for p in (1.0, 0.1, 0.01, 0.0)}
-    cases |= {"overlap off": {"overlap": False}, "bfloat16": {"wire": "bfloat16"}}
-    print("| link | case | epoch, s | times boundary 1 | sent an epoch, MiB |")
-    print("|---|---|---:|---:|---:|")
-    for rate in options.rates.split(","):
-        found: dict[str, list[dict[str, Any]]] = {}
-        with hosts(rate) as names:
-            for number in range(options.rounds):
-                for label, team in cases.items():
-                    line = trained(options.parts.resolve(), names, options, team)
-                    found.setdefault(label, []).append(line)
-                    with RESULTS.open("a") as file:
-                        file.write(json.dumps({"rate": rate, "case": label, "round": number, **line}) + "\n")
-        medians = {label: statistics.median(s for line in lines for s in line["seconds"]) for label, lines in found.items()}
-        for label, lines in found.items():
-            sent = lines[-1]["bytes_sent_per_epoch"] / 2**20
-            print(f"| {rate} | {label} | {medians[label]:.3f} | {medians['boundary 1'] / medians[label]:.2f} | {sent:.1f} |")
+    if not options.render:
+        with tempfile.TemporaryDirectory(prefix="starling-shaped-link-") as folder:
+            measure(options.parts or made_parts(Path(folder), options), options)
+    write_table("engine.md", "shaped_link", table([json.loads(line) for line in RESULTS.read_text().splitlines()]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,146 @@
+"""GCN with all neighbours, 2, 3 and 4 layers deep, by two workers: Starling's hybrid engine beside DistDGL 1.1.3, in turns.
+
+    python bench/distdgl.py --peers DIR [--graph DIR] [--layers 2,3,4] [--rounds 2]
+    python bench/distdgl.py --render
+
+DIR of --peers holds graph.py and distdgl_run (which finds its environment beside itself). A graph directory has edges, x, y and
+train as .npy files; without --graph the 200,000-node block model is made. Both sides: 2 workers of one thread on this machine,
+128 hidden columns, Adam, steps of 2,048 targets in all with all their neighbours. DistDGL's workers each compute 1,024 targets
+with whatever neighbours these need, so rows that both need are computed twice; Starling's compute one step together, each row
+once. DistDGL times some steps after a first one. Starling is given as many training nodes as make four steps; of its epochs the
+first (which compiles) and the last (which need not prepare a next one) are left out. Raw lines go to results/distdgl.json, the
+table into docs/engine.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from doc_tables import write_table
+
+RESULTS = Path(__file__).parent / "results" / "distdgl.json"
+WORKERS, STEPS, EPOCHS = 2, 4, 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--graph", type=Path)
+    parser.add_argument("--layers", default="2,3,4")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=2048)
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--render", action="store_true", help="measure nothing")
+    asked = parser.parse_args()
+    if not asked.render:
+        if asked.peers is None:
+            parser.error("pass --peers, the directory of distdgl_run")
+        with tempfile.TemporaryDirectory(prefix="starling-distdgl-") as scratch:
+            asked.output.write_text(json.dumps({"lines": measure(asked, Path(scratch))}, indent=1) + "\n")
+    write_table("engine.md", "distdgl", table(json.loads(asked.output.read_text())["lines"]))
+
+
+def measure(asked: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
+    """All rounds; in each, first one side and then the other goes through all depths."""
+    graph = asked.graph or made_graph(asked.peers, scratch)
+    parts, lines = our_parts(graph, asked.batch, scratch), []
+    for number in range(asked.rounds):
+        for layers in map(int, asked.layers.split(",")):
+            for side, run in (("distdgl", distdgl), ("starling", starling_run)):
+                known = {"side": side, "round": number, "layers": layers, "load": os.getloadavg()[0]}
+                lines.append(known | run(asked, graph if side == "distdgl" else parts, layers))
+                print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
+    return lines
+
+
+def made_graph(peers: Path, scratch: Path) -> Path:
+    size = ["--nodes", "200000", "--edges", "5000000", "--classes", "40", "--features", "128", "--seed", "0"]
+    made = [sys.executable, str(peers / "graph.py"), "make", str(scratch / "graph"), *size]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    return scratch / "graph"
+
+
+def our_parts(graph: Path, batch: int, scratch: Path) -> Path:
+    """The same graph in two parts, with as many of its training nodes as make `STEPS` steps."""
+    y, train = np.load(graph / "y.npy"), np.flatnonzero(np.load(graph / "train.npy"))
+    chosen = np.random.default_rng(0).permutation(train)[: STEPS * batch]
+    mask = np.isin(np.arange(len(y)), chosen)
+    tables = {"x": np.load(graph / "x.npy"), "y": y, "train_mask": mask, "test_mask": ~mask}
+    np.savez(scratch / "graph.npz", edge_index=np.load(graph / "edges.npy").T, num_nodes=len(y), **tables)
+    starling("import", scratch / "graph.npz", "-o", scratch / "imported")
+    starling("partition", scratch / "imported", "-p", WORKERS, "-o", scratch / "parts")
+    return scratch / "parts"
+
+
+def starling(*arguments: object) -> Any:
+    command = [sys.executable, "-m", "starling", *map(str, arguments), "--json"]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def starling_run(asked: argparse.Namespace, parts: Path, layers: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        model = ("--model", "gcn", "--layers", layers, "--hidden", asked.hidden, "--lr", 0.01)
+        team = ("--workers", WORKERS, "--threads", 1, "--strategy", "mini", "--batch-size", asked.batch)
+        told = starling("train", parts, *model, *team, "--epochs", EPOCHS, "--evaluate-every", EPOCHS, "--run", run)
+        epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {
+        "seconds_per_step": statistics.median(line["seconds"] for line in epochs[1:-1]) / STEPS,
+        "epoch_seconds": [line["seconds"] for line in epochs],
+        "losses": [line["loss"] for line in epochs],
+        "peak_rss_bytes": told["peak_rss_bytes"],
+        "bytes_sent_per_epoch": told["bytes_sent_per_epoch"],
+        "workers": epochs[-2]["workers"],
+    }
+
+
+def distdgl(asked: argparse.Namespace, graph: Path, layers: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        flags = [
+            "--parts",
+            str(WORKERS),
+            "--trainers",
+            str(WORKERS),
+            "--threads",
+            "1",
+            "--fanouts",
+            "",
+            "--full-layers",
+            str(layers),
+        ]
+        size = ["--full-batch", str(asked.batch), "--full-steps", str(STEPS), "--hidden", str(asked.hidden), "--work", folder]
+        command = [str(asked.peers / "distdgl_run"), str(graph), *flags, *size]
+        ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    (found,) = [line for line in lines if line["measure"] == "full_neighbour_training"]
+    return {**found, "partition": [line for line in lines if line["measure"] == "partition"]}
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """Medians over rounds, and the ratio."""
+    out = ["| layers | DistDGL, s a step | Starling, s a step | times as fast | largest process, MiB | Starling's, MiB |"]
+    out.append("|---:|---:|---:|---:|---:|---:|")
+    for layers in sorted({line["layers"] for line in lines}):
+        theirs, ours = (
+            [line for line in lines if (line["side"], line["layers"]) == (s, layers)] for s in ("distdgl", "starling")
+        )
+        slow, fast = (statistics.median(line["seconds_per_step"] for line in side) for side in (theirs, ours))
+        memory = max(max(line["peak_rss_bytes"].values()) for line in theirs) / 2**20
+        own = max(line["peak_rss_bytes"] for line in ours) / 2**20
+        out.append(f"| {layers} | {slow:.3f} | {fast:.3f} | {slow / fast:.2f} | {memory:.0f} | {own:.0f} |")
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    main()
