@@ -34,6 +34,7 @@ from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
 from starling.train.grouping import Grouping, make_grouping
+from starling.train.parts_work import PartsWork
 from starling.train.tasks import Source, Task, make_task
 from starling.train.work import OwnWork, TeamWork, Work
 
@@ -49,7 +50,7 @@ class Setup:
     task: Task
     shapes: Shapes
     model: nn.Module
-    work: Work
+    work: Work | PartsWork
     embeddings: EmbeddingTable | None = None
     """Rows that are learnt beside the model's weights."""
 
@@ -64,7 +65,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     embeddings = table_of(source.features)
     check_embeddings(embeddings, config.sync.name)
     task = make_task(config.task, source)
-    _check_validation(config, source)
+    check_validation(config, source)
     check_shapes(config, source.features.width, task.outputs)
     shapes = shapes_of(source, task.outputs)
     model = make_model(config, shapes)
@@ -165,16 +166,16 @@ def resolved_model(choice: Choice) -> Mapping[str, Any]:
 
 def read_source(config: RunConfig, memory: int) -> GraphSource:
     """Open the whole graph."""
-    return with_embeddings(open_source(config.data.path, _request(config, memory)), config.embedding, config.run.seed)
+    return with_embeddings(open_source(config.data.path, request_of(config, memory)), config.embedding, config.run.seed)
 
 
 def read_share(config: RunConfig, memory: int, team: Team) -> WorkerSource:
     """Open one worker's share of the parts."""
-    source = open_worker_source(config.data.path, team, _request(config, memory // team.size))
+    source = open_worker_source(config.data.path, team, request_of(config, memory // team.size))
     return with_embeddings(source, config.embedding, config.run.seed)
 
 
-def _request(config: RunConfig, memory: int) -> SourceRequest:
+def request_of(config: RunConfig, memory: int) -> SourceRequest:
     """What this run reads: the edge tables of its model and strategy, and features within the budget."""
     name, settings = config.model.name, config.model.settings
     wanted = {"gate": {"attr"}, "rgcn": {"type"}}.get(name, set())
@@ -278,7 +279,8 @@ def sums_raw_input(model: nn.Module, source: WorkerSource) -> bool:
     return any(seen)
 
 
-def _check_validation(config: RunConfig, source: Source) -> None:
+def check_validation(config: RunConfig, source: Source) -> None:
+    """Refuse settings that go by validation where there is none."""
     if source.split_sizes["val"]:
         return
     wanted = "--patience" if config.run.patience else "--schedule plateau" if config.schedule.name == "plateau" else None

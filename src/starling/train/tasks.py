@@ -13,12 +13,13 @@ from torch.nn import functional
 
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Labels, Record
+from starling.engine.data.parts_source import PartsSource
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.train.metrics import Score, TaskKind, make_score
 
 LabelKind = Literal["single", "multi", "real"]
-Source: TypeAlias = GraphSource | WorkerSource
+Source: TypeAlias = GraphSource | WorkerSource | PartsSource
 """What a run reads: the whole graph, or one worker's share of it."""
 
 

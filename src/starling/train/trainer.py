@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +26,15 @@ from starling.core.errors import InputError, StarlingError
 from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
+from starling.train.average_setup import set_up_averaging
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
 from starling.train.embeddings import save_embeddings
 from starling.train.link_batch import LinkBatch
 from starling.train.link_setup import set_up_links
-from starling.train.optimizers import Schedule, make_optimizer
+from starling.train.optimizers import Schedule, clock_of, make_optimizer
 from starling.train.parameters import Parameters
+from starling.train.parts_work import PartsWork
 from starling.train.results import EpochRecord, Nobody, Scores, TrainResult, Watcher, WorkerRecord
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup, set_up
@@ -55,12 +58,16 @@ def fit(
     """
     began, team = time.monotonic(), team or Team()
     team.phase.enter("reading the graph")
-    setup = set_up_links(config, team) if config.task.name == "link" else set_up(config, team)
+    setup = _set_up(config, team)
     optimizer = make_optimizer(setup.model, setup.config.optimizer)
+    averaging = isinstance(setup.work, PartsWork)
     schedule = Schedule(
-        optimizer, setup.config.schedule, setup.config.run.epochs, higher_is_better=setup.task.score.higher_is_better
+        clock_of(optimizer) if averaging else optimizer,
+        setup.config.schedule,
+        setup.config.run.epochs,
+        higher_is_better=setup.task.score.higher_is_better,
     )
-    updates = _updates(setup, optimizer, team)
+    updates = _updates(setup, optimizer, Team() if averaging else team)  # a part's steps are its own
     directory = None
     if team.rank == 0:
         directory = run if isinstance(run, RunDirectory) else RunDirectory.create(run, setup.config.data.path.name)
@@ -68,11 +75,24 @@ def fit(
     if setup.embeddings is not None:
         folder = directory.path if directory is not None else scratch
         setup.embeddings.begin(folder if folder is not None and folder.is_dir() else None)
+    given = (setup, team, updates, schedule, directory, watch or Nobody())
     with updates:
-        result = _Loop(setup, team, updates, schedule, directory, watch or Nobody()).run(began)
+        result = (_averaging_loop(*given, optimizer) if averaging else Loop(*given)).run(began)
     if directory is not None:
         directory.write_summary(result.to_json())
     return result
+
+
+def _set_up(config: RunConfig, team: Team) -> Setup:
+    if config.task.name == "link":
+        return set_up_links(config, team)
+    return set_up_averaging(config, team) if config.sync.name == "average" else set_up(config, team)
+
+
+def _averaging_loop(*given: Any) -> Loop:
+    from starling.train.average import AveragingLoop  # it is a loop, too
+
+    return AveragingLoop(*given)
 
 
 def _updates(setup: Setup, optimizer: torch.optim.Optimizer, team: Team) -> Updates:
@@ -97,7 +117,7 @@ def _prepared(work: Work, epochs: int) -> AbstractContextManager[Iterator[Filled
     return Background(work.batches(epochs), stage="preparing batches")
 
 
-class _Loop:
+class Loop:
     """One run under way."""
 
     def __init__(
@@ -118,13 +138,8 @@ class _Loop:
 
     def run(self, began: float) -> TrainResult:
         """All epochs, or fewer where validation stops getting better."""
-        epochs = self._settings.epochs
-        self._watch.begin(epochs, self._work.steps_per_epoch, self._task.score.name)
-        with _prepared(self._work, epochs) as batches:
-            for epoch in range(1, epochs + 1):
-                self._epoch(epoch, batches)
-                if self._settings.patience and epoch - self._best_epoch >= self._settings.patience:
-                    break
+        self._watch.begin(self._settings.epochs, self._work.steps_per_epoch, self._task.score.name)
+        self._all_epochs()
         assert self._best is not None, "the last epoch is evaluated"
         best_epoch, scores, weights = self._best
         self._model.load_state_dict(weights)
@@ -151,6 +166,15 @@ class _Loop:
             held_bytes=max(worker.memory.held for worker in workers[-1]),
         )
 
+    def _all_epochs(self) -> None:
+        epochs, work = self._settings.epochs, self._work
+        assert not isinstance(work, PartsWork), "it has a loop of its own"
+        with _prepared(work, epochs) as batches:
+            for epoch in range(1, epochs + 1):
+                self._epoch(epoch, batches)
+                if self._settings.patience and epoch - self._best_epoch >= self._settings.patience:
+                    break
+
     @property
     def _best_epoch(self) -> int:
         return self._best[0] if self._best is not None else 0
@@ -174,6 +198,10 @@ class _Loop:
         self._schedule.epoch_ended(scores.val if scores else None)
         seconds, evaluating = trained - began, time.monotonic() - trained
         record = EpochRecord(epoch, total / max(sum(shares), 1), rate, seconds, evaluating, rss_bytes(), scores, workers)
+        self._write(record)
+
+    def _write(self, record: EpochRecord) -> None:
+        """Keep an epoch's numbers, and tell them."""
         self._records.append(record)
         if self._directory is not None:
             self._directory.append_metrics(record.to_json())

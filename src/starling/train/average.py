@@ -1,0 +1,227 @@
+"""`--sync average`: a model for each part, trained alone for some epochs, then the mean of them all (CATGNN §3.3).
+
+A round is `every` epochs. Every part begins it with the common weights and trains on its own nodes and its halo; the models are
+averaged by training nodes; the mean is, if asked for, corrected on global batches, then evaluated, exactly, on the whole graph. A
+worker takes its parts in turn, so results do not depend on how many workers there are: models belong to parts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
+from starling.core.allocator import release_freed_memory
+from starling.core.memory import rss_bytes
+from starling.engine.data.part_source import PartSource
+from starling.engine.fill import FilledBatch
+from starling.plan.background import Background
+from starling.train.correction import GlobalBatches
+from starling.train.model_average import ModelSum, carried, flatten, unflatten
+from starling.train.optimizers import Schedule
+from starling.train.parts_work import PartsWork
+from starling.train.results import EpochRecord, Watcher, WorkerRecord
+from starling.train.run_directory import RunDirectory
+from starling.train.setup import Setup
+from starling.train.sync import Step, Updates
+from starling.train.trainer import Loop
+
+SCRATCH = "scratch"
+"""Of a run directory while it trains: what does not fit in memory, or is shared by workers."""
+_MEAN, _CORRECTED, _LOSSES, _FOLDER, _DONE = range(5)
+"""Messages of a round."""
+_CORRECTION = -1
+"""In place of a part: whose optimiser moves the mean."""
+
+
+class AveragingLoop(Loop):
+    """A run of rounds under way."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        team: Team,
+        updates: Updates,
+        schedule: Schedule,
+        directory: RunDirectory | None,
+        watch: Watcher,
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
+        super().__init__(setup, team, updates, schedule, directory, watch)
+        assert isinstance(setup.work, PartsWork)
+        self._parts, self._sync, self._optimizer = setup.work, setup.config.sync, optimizer
+        self._moments: defaultdict[int, Any] = defaultdict(lambda: defaultdict(dict))
+        self._carried, self._round = carried(setup.model), 0
+        self._global: GlobalBatches | None = None
+        self._evaluated = 0
+
+    def _all_epochs(self) -> None:
+        epochs, every = self._settings.epochs, self._sync.every or 1
+        with self._scratch() as folder:
+            self._parts.begin(folder)
+            if self._sync.correct and self._team.rank == 0:
+                plan = self._parts.plan
+                self._global = GlobalBatches(self._parts.source, plan.layers, plan.seed, plan.batch_size)
+            release_freed_memory()
+            for first in range(1, epochs + 1, every):
+                self._train_round(range(first, min(first + every, epochs + 1)))
+                if self._settings.patience and self._records[-1].epoch - self._best_epoch >= self._settings.patience:
+                    break
+
+    def _train_round(self, epochs: range) -> None:
+        """Train every own part from the common weights, average, correct, evaluate."""
+        began, team, source = time.monotonic(), self._team, self._parts.source
+        team.ledger.close()  # what evaluation took is not this round's
+        self._round += 1
+        self._model.train()
+        rates = self._rates(len(epochs))
+        common, models = flatten(self._carried), ModelSum(team, sum(value.numel() for value in self._carried))
+        losses: list[list[float]] = []
+        with self._parts.shelf.turns(self._parts.trained) as parts:
+            for number, part in enumerate(parts, 1):
+                unflatten(common, self._carried)
+                losses.append(self._train_part(part, epochs, rates))
+                models.add(source.train_sizes[part.part], flatten(self._carried))
+                self._watch.step(epochs.start, number, losses[-1][-1])
+                del part  # before the next one is read
+        team.phase.enter(f"averaging after epoch {epochs[-1]}")
+        total = sum(source.train_sizes)
+        with team.ledger.time("reducing"):
+            unflatten(models.mean(self._tag(_MEAN), total), self._carried)
+        if self._sync.correct:
+            self._correct(epochs[-1], rates[-1])
+        means = self._mean_losses(np.array(losses).reshape(-1, len(epochs)), total)
+        trained = time.monotonic()
+        self._record(epochs, rates, means, trained - began, self._account(epochs[-1]))
+
+    def _train_part(self, part: PartSource, epochs: range, rates: list[float]) -> list[float]:
+        """Some epochs on one part; the loss of each."""
+        losses, lessons = [], self._parts.lessons(part)
+        if self._sync.moments == "reset":
+            self._moments.pop(part.part, None)
+        self._optimizer.state = self._moments[part.part]
+        with Background(lessons.batches(epochs), stage="preparing batches") as batches:
+            for epoch, rate in zip(epochs, rates, strict=True):
+                self._set_rate(rate)
+                shares: list[float] = []
+                steps = self._local_steps(part.part, epoch, lessons.strategy.steps_per_epoch, batches, shares)
+                total = 0.0
+                for step, loss in enumerate(self._updates.run(steps), 1):
+                    self._check(loss, epoch, step)
+                    total += loss * shares[step - 1]
+                losses.append(total / max(sum(shares), 1))
+        return losses
+
+    def _local_steps(
+        self, part: int, epoch: int, count: int, batches: Iterator[FilledBatch], shares: list[float]
+    ) -> Iterator[Step]:
+        for step in range(1, count + 1):
+            self._team.phase.enter(f"epoch {epoch}, part {part}, step {step}")
+            batch = next(batches)
+            shares.append(batch.share)
+            yield partial(self._measured_loss if step == 1 else self._loss, batch)
+
+    def _correct(self, epoch: int, rate: float) -> None:
+        """Move the mean by some steps on global batches, at the first worker; the others get its weights."""
+        team = self._team
+        flat = torch.empty(sum(value.numel() for value in self._carried), dtype=torch.float64)
+        if team.rank == 0:
+            assert self._global is not None
+            team.phase.enter(f"correction after epoch {epoch}")
+            self._optimizer.state = self._moments[_CORRECTION]
+            self._set_rate(rate)
+            batches = (self._global.batch(self._round, step) for step in range(self._sync.correct_steps))
+            with Background(batches, stage="preparing global batches") as ready:
+                for step, loss in enumerate(self._updates.run(partial(self._loss, batch) for batch in ready), 1):
+                    self._check(loss, epoch, step)
+            flat = flatten(self._carried).double()
+        unflatten(_from_first(team, self._tag(_CORRECTED), flat), self._carried)
+
+    def _rates(self, epochs: int) -> list[float]:
+        """The learning rate of each epoch of a round; the schedule is left at the last one, which ends with the evaluation."""
+        rates = [self._schedule.rate]
+        for _ in range(epochs - 1):
+            self._schedule.epoch_ended(None)
+            rates.append(self._schedule.rate)
+        return rates
+
+    def _set_rate(self, rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+
+    def _mean_losses(self, mine: NDArray[np.float64], total: int) -> list[float]:
+        """The loss of each epoch over all parts, weighted by training nodes and added in the order of parts."""
+        told = self._team.all_lists(self._tag(_LOSSES), mine.reshape(-1).view(np.int64))
+        losses = np.concatenate(told).view(np.float64).reshape(-1, mine.shape[1])
+        weights = [size for size in self._parts.source.train_sizes if size]
+        means: list[float] = (np.array(weights)[:, None] * losses).sum(axis=0) / total
+        return list(means)
+
+    def _record(
+        self, epochs: range, rates: list[float], losses: list[float], seconds: float, workers: tuple[WorkerRecord, ...]
+    ) -> None:
+        """Evaluate, if it is time, and write a line for every epoch of a round; each took its share of the round's time."""
+        began, last = time.monotonic(), epochs[-1]
+        due = last - self._evaluated >= self._settings.evaluate_every or last == self._settings.epochs
+        self._team.phase.enter(f"evaluation after epoch {last}")
+        scores = self._parts.scores(self._model, self._task.score) if due else None
+        if scores is not None:
+            self._evaluated = last
+            self._keep_if_best(last, scores)
+        self._schedule.epoch_ended(scores.val if scores else None)
+        evaluating = time.monotonic() - began
+        for epoch, rate, loss in zip(epochs, rates, losses, strict=True):
+            ended = epoch == last
+            self._write(
+                EpochRecord(
+                    epoch,
+                    loss,
+                    rate,
+                    seconds / len(epochs),
+                    evaluating if ended else 0.0,
+                    rss_bytes(),
+                    scores if ended else None,
+                    workers,
+                )
+            )
+
+    def _tag(self, call: int) -> int:
+        return make_tag(Channel.GRADIENTS, self._round, call)
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """A folder in the run directory for all workers; it is gone when the block is left."""
+        folder = Path() if self._directory is None else self._directory.path.resolve() / SCRATCH
+        told = np.frombuffer(str(folder).encode(), np.uint8) if self._team.rank == 0 else np.empty(0, np.uint8)
+        if self._team.rank == 0:
+            folder.mkdir()
+        told = self._team.all_lists(self._tag(_FOLDER), told)[0]
+        try:
+            yield Path(told.astype(np.uint8).tobytes().decode())
+            self._team.all_lists(self._tag(_DONE), np.empty(0, np.int64))  # nobody reads from it any more
+        finally:
+            if self._team.rank == 0:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _from_first(team: Team, tag: int, values: Tensor) -> Tensor:
+    """What the first worker has, on everybody."""
+    if team.rank == 0:
+        for peer in team.peers:
+            team.links.send_copy(peer, tag, values)
+            team.ledger.sent(peer, values.nbytes)
+        return values
+    with team.links.receive(0, tag, values.shape, values.dtype) as came:
+        return came.clone()

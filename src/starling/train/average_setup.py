@@ -1,0 +1,95 @@
+"""From a config to a run that averages models: parts that are only looked at, so that a graph larger than memory can be trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from starling.comm.team import Team
+from starling.config.settings import Choice
+from starling.core.errors import InputError
+from starling.core.memory import format_bytes
+from starling.engine.data.parts_source import open_parts_source
+from starling.engine.data.shelf import Shelf
+from starling.nn.model import LayeredModel
+from starling.plan.registry import read_settings
+from starling.train.config import RunConfig
+from starling.train.parts_work import PartsPlan, PartsWork
+from starling.train.setup import (
+    Setup,
+    budget,
+    check_device,
+    check_outputs,
+    check_shapes,
+    check_validation,
+    layers_of,
+    make_model,
+    request_of,
+    resolved_model,
+    shapes_of,
+)
+from starling.train.tasks import make_task
+
+PROGRAM_BYTES = 440 << 20
+"""What a training process holds before any data: the interpreter, torch and compiled kernels."""
+_LEAST = 64 << 20
+_PART_SHARE = 2
+"""One part in so many of the budget may hold graph parts; the rest is for batches, layers and evaluation."""
+_CLUSTER_MEMORY = 1 << 30
+
+
+def set_up_averaging(config: RunConfig, team: Team) -> Setup:
+    """Look at all parts, make the model, check that everything fits together."""
+    check_device(config.run.device)
+    if config.embedding.dim:
+        raise InputError("Embeddings are learnt by --sync gradient, where each row has one owner; got --sync average.")
+    settings = resolved_model(config.model)
+    how = read_settings(config.strategy.name, config.strategy.settings)
+    memory = data_memory(config, team.size)
+    source = open_parts_source(config.data.path, team, request_of(config, memory))
+    task = make_task(config.task, source)
+    check_validation(config, source)
+    check_shapes(config, source.features.width, task.outputs)
+    shapes = shapes_of(source, task.outputs)
+    model = make_model(config, shapes)
+    if ":" in config.model.name:
+        check_outputs(config.model.name, model, source, task.outputs)
+    if not isinstance(model, LayeredModel):
+        raise InputError(
+            f"The model {config.model.name} cannot run one layer at a time, as evaluation part by part needs. Make it a "
+            "LayeredModel, or pass --parallel hybrid."
+        )
+    run = config.run
+    plan = PartsPlan(
+        config.strategy.name,
+        how,
+        layers_of(config, model),
+        run.seed,
+        run.device,
+        run.reuse,
+        run.memory or _CLUSTER_MEMORY,
+    )
+    work = PartsWork(source, Shelf(source, memory // _PART_SHARE), plan, memory - memory // _PART_SHARE)
+    final = config.model_copy(
+        update={
+            "data": config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)}),
+            "model": Choice(name=config.model.name, settings=dict(settings)),
+            "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
+            "embedding": config.embedding.model_copy(update={"dim": 0}),
+            "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
+            "sync": config.sync.model_copy(update={"every": config.sync.every or 1}),
+        }
+    )
+    return Setup(final, task, shapes, model, work)
+
+
+def data_memory(config: RunConfig, workers: int) -> int:
+    """Bytes of data that a worker may hold: its share of `--memory`, the program's own not counted, or of what is free."""
+    if config.run.memory is None:
+        return budget(config) // workers
+    left = config.run.memory // workers - PROGRAM_BYTES
+    if left < _LEAST:
+        raise InputError(
+            f"--memory bounds all that a run holds, and each of {workers} worker{'' if workers == 1 else 's'} needs "
+            f"{format_bytes(PROGRAM_BYTES + _LEAST)} at least; got {format_bytes(config.run.memory)}. Pass a larger --memory."
+        )
+    return left

@@ -1,0 +1,138 @@
+"""What a worker computes where models are averaged: each of its parts by itself, and an exact evaluation of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from starling.comm.tags import Channel
+from starling.engine.data.part_source import PartSource
+from starling.engine.data.parts_source import PartsSource
+from starling.engine.data.shelf import Shelf
+from starling.engine.fill import FilledBatch, Filler
+from starling.engine.hybrid.exchange import Calls
+from starling.engine.source import SPLITS
+from starling.infer.part_by_part import PartInference
+from starling.nn.model import LayeredModel
+from starling.plan.cluster import Cluster
+from starling.plan.find_clusters import find_clusters
+from starling.plan.mini import Mini
+from starling.plan.registry import make_strategy
+from starling.plan.strategy import Strategy
+from starling.train.metrics import Score, Tally
+from starling.train.results import Scores
+
+_SCORING = 1 << 12
+"""Messages of an evaluation from this number on belong to its scores."""
+
+
+@dataclass(frozen=True)
+class PartsPlan:
+    """How each part is trained on: the strategy and its settings, the model's layers, and the seed of all choices."""
+
+    strategy: str
+    settings: Strategy.Settings
+    layers: int
+    seed: int
+    device: str
+    reuse: bool
+    cluster_memory: int
+
+    @property
+    def batch_size(self) -> int | None:
+        """Targets of a mini-batch, where one was asked for."""
+        return self.settings.batch_size if isinstance(self.settings, Mini.Settings) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Lessons:
+    """Steps on one part: its own nodes, their neighbours in the part and its halo, nothing else."""
+
+    strategy: Strategy
+    filler: Filler
+
+    def batches(self, epochs: range) -> Iterator[FilledBatch]:
+        """The filled batches of some epochs."""
+        for epoch in epochs:
+            for plan in self.strategy.plans(epoch):
+                yield self.filler.fill(plan)
+
+
+@dataclass(eq=False)
+class PartsWork:
+    """A worker's parts, in turn."""
+
+    source: PartsSource
+    shelf: Shelf
+    plan: PartsPlan
+    memory: int
+    """Of evaluation, beside the parts themselves."""
+    _lessons: dict[int, Lessons] = field(default_factory=dict, init=False)
+    _clusters: dict[int, NDArray[Any]] = field(default_factory=dict, init=False)
+    _evaluations: int = field(default=0, init=False)
+    _inference: PartInference | None = field(default=None, init=False)
+
+    @property
+    def trained(self) -> Sequence[int]:
+        """Own parts with training nodes; a part without has a model of weight zero, which need not be trained."""
+        return [part for part in self.source.mine if self.source.train_sizes[part]]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """A round goes from part to part."""
+        return max(1, len(self.trained))
+
+    def begin(self, folder: Path) -> None:
+        """Make ready, with a folder for scratch files that all workers see."""
+        self.shelf.prepare(folder)
+        self._inference = PartInference(self.source, self.shelf, self.memory, folder, self.plan.device)
+
+    def lessons(self, part: PartSource) -> Lessons:
+        """How to train on one part: made when it has its turn, and kept where parts stay in memory."""
+        if part.part in self._lessons:
+            return self._lessons[part.part]
+        plan = self.plan
+        found = Lessons(self._strategy(part), Filler(part, seed=plan.seed, device=plan.device, reuse=plan.reuse))
+        if not self.shelf.comes_and_goes:
+            self._lessons[part.part] = found
+        return found
+
+    def _strategy(self, part: PartSource) -> Strategy:
+        """The strategy on one part; a batch is at most as large as the part has training nodes."""
+        plan, train, settings = self.plan, part.splits["train"], self.plan.settings
+        if isinstance(settings, Mini.Settings) and settings.batch_size is not None:
+            settings = settings.model_copy(update={"batch_size": min(settings.batch_size, len(train))})
+        clusters = self._clusters_of(part, settings) if isinstance(settings, Cluster.Settings) else None
+        return make_strategy(plan.strategy, settings, part.neighbour_source(), train, plan.layers, plan.seed, clusters=clusters)
+
+    def _clusters_of(self, part: PartSource, settings: Cluster.Settings) -> NDArray[Any]:
+        """Clusters of a part's own nodes, found the first time it has its turn; halo nodes are in none."""
+        if part.part not in self._clusters:
+            found = find_clusters(part.edge_stream(), settings, seed=self.plan.seed, memory=self.plan.cluster_memory)
+            found[part.owned :] = -1
+            self._clusters[part.part] = found
+        return self._clusters[part.part]
+
+    def scores(self, model: nn.Module, score: Score) -> Scores:
+        """The metric on each split, from exact outputs; the same numbers on every worker."""
+        assert self._inference is not None, "it has begun"
+        assert isinstance(model, LayeredModel), "others were refused"
+        assert self.source.y is not None, "a task checks that there are labels"
+        self._evaluations += 1
+        tallies = {name: Tally(score) for name in SPLITS}
+        for tally in tallies.values():  # a worker without nodes of a split says so
+            tally.add(torch.empty(0, score.outputs), torch.from_numpy(self.source.y[:0]))
+        for part, outputs in self._inference.outputs(model):
+            assert part.y is not None
+            for name, rows in part.splits.items():
+                tallies[name].add(torch.from_numpy(outputs[rows]), torch.from_numpy(np.asarray(part.y[rows])))
+            del part, outputs  # before the next part is read
+        calls = Calls(self._evaluations, Channel.EVALUATE, _SCORING)
+        return Scores(*(tallies[name].over_team(self.source.team, calls) for name in SPLITS))
