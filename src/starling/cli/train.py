@@ -159,11 +159,23 @@ def train(
         bool | None, typer.Option("--local-only", help="data: sample only within a part and its halo.", **_TEAM)
     ] = None,
     sync: Annotated[
-        Literal["gradient", "stale"] | None,
+        Literal["gradient", "stale", "average"] | None,
         typer.Option(
             help="gradient: gradients are summed after each step. stale: while the next steps compute, with older weights. "
-            "Default gradient.",
+            "average: parts train models of their own, which are averaged (with --parallel data). Default gradient.",
             **_TEAM,
+        ),
+    ] = None,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="average: epochs that parts train alone before their models are averaged. Default 1.", **_TEAM
+        ),
+    ] = None,
+    correct: Annotated[
+        bool | None,
+        typer.Option(
+            "--correct", help="average: move each mean by some steps on batches that see the edges between parts.", **_TEAM
         ),
     ] = None,
     staleness: Annotated[
@@ -253,7 +265,7 @@ def train(
             "transport": transport,
             "deadline": deadline,
         },
-        "sync": {"name": sync, "staleness": staleness, "in_flight": in_flight},
+        "sync": {"name": sync, "staleness": staleness, "in_flight": in_flight, "every": every, "correct": correct},
     }
     result = _fit(_tables(config, flags, setting or []), run, quiet=quiet or json)
     print_json(result.to_json()) if json else _print(result)
