@@ -205,6 +205,32 @@ def train(
     wire: Annotated[
         Literal["float32", "bfloat16"] | None, typer.Option(help="Numbers in messages. Default float32.", **_TEAM)
     ] = None,
+    cache: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_bytes,
+            metavar="SIZE",
+            help="data: copies of the other hosts' rows that batches read most often, e.g. 256MiB; same results. Default none.",
+            **_TEAM,
+        ),
+    ] = None,
+    embedding_dim: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Learnt numbers for every node, beside its features. Default 64 for a graph without features, else none.",
+            **_MODEL,
+        ),
+    ] = None,
+    embedding_memory: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_bytes,
+            metavar="SIZE",
+            help="Memory of each worker for embeddings; larger ones are in a file of the run directory. Default no limit.",
+            **_MODEL,
+        ),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of each worker. Default cores / workers.", **_TEAM)
     ] = None,
@@ -245,6 +271,7 @@ def train(
         "task": {"name": task, "metric": metric},
         "optimizer": {"name": optimizer, "lr": lr, "weight_decay": weight_decay, "clip": clip},
         "schedule": {"name": schedule},
+        "embedding": {"dim": embedding_dim, "memory": embedding_memory},
         "run": {
             "epochs": epochs,
             "seed": seed,
@@ -258,6 +285,7 @@ def train(
             "parallel": parallel,
             "shuffle": shuffle,
             "local_only": local_only,
+            "cache": cache,
             "boundary": boundary,
             "overlap": None if overlap is None else overlap == "on",
             "wire": wire,
@@ -309,6 +337,7 @@ def _print(result: TrainResult) -> None:
     facts: list[tuple[str, object]] = [
         ("strategy", result.strategy),
         *_team_facts(result),
+        *([("embeddings", f"{result.embeddings:,} learnt numbers a node")] if result.embeddings else []),
         ("epochs", f"{result.epochs:,}, the best was {result.best_epoch:,}"),
         (result.metric, ", ".join(f"{name} {show(value)}" for name, value in scores.items())),
         ("final loss", result.final_loss),

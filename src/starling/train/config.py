@@ -72,6 +72,8 @@ class TeamSettings(Record):
     """data: `local` (default): workers draw targets each from a range of its own; `global`: the batches of one process, shared."""
     local_only: bool = False
     """data: sample only within a part and its halo."""
+    cache: Annotated[int, Field(ge=0)] = 0
+    """data: bytes for copies of the rows of other hosts that batches read most often; changes no result."""
     threads: Whole | None = None
     """Of each worker; cores / workers by default."""
     boundary: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -92,6 +94,8 @@ class TeamSettings(Record):
             raise InputError(
                 f"{asked} is for --parallel data; workers of --parallel hybrid compute the batches of one process."
             )
+        if self.parallel == "hybrid" and self.cache:
+            raise InputError("--cache is for --parallel data; workers of --parallel hybrid pull no rows out of the store.")
         if self.parallel == "data" and (self.boundary < 1 or not self.overlap or self.wire != "float32"):
             asked = "--boundary" if self.boundary < 1 else "--overlap off" if not self.overlap else "--wire"
             raise InputError(f"{asked} is for --parallel hybrid; with --parallel data nothing of the kind is sent.")

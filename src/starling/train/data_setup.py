@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from starling.comm.tags import Channel
 from starling.core.errors import InputError
 from starling.engine.data.compact import Compactor, DeviceCopy
 from starling.engine.data.fetch import Fetcher, Scaled
+from starling.engine.data.inclusion import fill_cache, inclusion_probability
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, MakeHops, Neighbourhood, OwnParts
 from starling.engine.data.places import Places
@@ -14,9 +16,11 @@ from starling.engine.data.sample import BlockSampler
 from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, TrainingNodes
 from starling.engine.data.stages import Stages
 from starling.engine.features import SpreadFeatures, normalized, open_features, scaling_of
+from starling.engine.hybrid.exchange import Calls
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.hybrid.strategies import make_team_strategy
+from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.strategy import Strategy
 from starling.plan.whole import Global
@@ -43,6 +47,12 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
     places = Places(open_parts(source.path), team)
     store = KeyValueStore(places)
     schedule = _schedule(config, how, source, places)
+    if config.team.cache and places.far and "x" in places.parts.manifest.node_tables:
+        targets = np.concatenate([schedule.step(1, step).targets for step in range(schedule.steps_per_epoch)])
+        fanouts, calls = one_a_layer(how.fanouts, layers), Calls(0, Channel.STORE)
+        own_only = config.team.local_only
+        chance = inclusion_probability(places, targets, 1 / schedule.steps_per_epoch, fanouts, calls, own_only=own_only)
+        fill_cache(store, "x", config.team.cache, chance, calls)
     stages = Stages(
         schedule=schedule,
         sample=BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed),

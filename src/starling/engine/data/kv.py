@@ -13,6 +13,7 @@ rest is asked for in rounds (`rounds.py`), which all workers take in the same or
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,11 @@ class KeyValueStore:
         if name in self._kept:
             raise ValueError(f"the rows of '{name}' change, so copies of them cannot be kept")
         self._caches[name] = cache
+
+    def row_bytes(self, name: str) -> int:
+        """What a row of a node table takes."""
+        table: KeptTable | StoredTable = self._kept[name] if name in self._kept else self._table("node", name)
+        return math.prod(table.row_shape) * table.dtype.itemsize
 
     def pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node") -> NDArray[Any]:
         """Rows of a table in the order of `ids`, which may repeat; every worker calls, one without a wish with no ids."""
