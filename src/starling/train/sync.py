@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.errors import InputError
+from starling.train.buckets import GradientBuckets
 from starling.train.flights import Flights, Here, Lane, Slots, Thread
 from starling.train.parameters import Parameters, Replica, Weights, learnt
 
@@ -82,6 +83,8 @@ class Updates:
         self._parameters, self._team, self._staleness = parameters, team, staleness
         self._sync, self._slots, self._flights = GradientSync(model, team), Slots(threads), Flights(in_flight)
         self._reducer: Lane = Thread("reduce") if staleness else Here()
+        buckets = GradientBuckets(model, team) if team.size > 1 and not staleness else None
+        self._buckets = buckets if buckets is not None and len(buckets) > 1 else None  # one bucket is there when all are
         self._replicas = [Replica(model) for _ in range(in_flight)] if staleness else []
         self._step = 0
 
@@ -110,14 +113,18 @@ class Updates:
             model = self._parameters.model
         with self._slots.held(number):
             loss = step(model)
+            if self._buckets is not None:
+                self._buckets.begin(number)
             loss.backward()  # type: ignore[no-untyped-call]
+        if self._buckets is not None:
+            return Gradients(*self._buckets.end(loss.detach()))
         return Gradients(loss.detach(), [weight.grad for weight in learnt(model)])
 
     def _update(self, number: int, gradients: Future[Gradients]) -> float:
         """Reduce and apply; waits for the step to have been computed."""
         given = gradients.result()
         with self._slots.held(number):
-            total = self._sync.reduce(given, number)
+            total = given if self._buckets is not None else self._sync.reduce(given, number)
             self._parameters.update(total.of_weights)
         return float(total.loss)
 
@@ -130,6 +137,8 @@ class Updates:
         wait = failure[0] is None or self._team.size == 1
         self._flights.close(wait=wait)
         self._reducer.close(wait=wait)
+        if self._buckets is not None:
+            self._buckets.close(wait=wait)
         self._team.ledger.while_waiting = nullcontext
 
 

@@ -1,0 +1,52 @@
+"""Partitioned graphs of a few nodes, and teams that train on them by data parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.comm.team import Team
+from starling.store.graph import Graph
+from starling.train.config import RunConfig
+from tests.engine.hybrid.runs import Learnt, config_of, cut, learn, run_team
+
+Result = TypeVar("Result")
+
+
+def uneven_owner(nodes: int, seed: int = 5) -> NDArray[Any]:
+    """Owners out of five parts: one is empty, one has a single node."""
+    owner = np.random.default_rng(seed).choice([0, 2, 4], nodes, p=[0.6, 0.2, 0.2])
+    owner[7] = 3
+    return owner
+
+
+def uneven_parts(graph: Graph, folder: Path) -> Path:
+    """Five unequal parts."""
+    return cut(graph, folder, 5, uneven_owner(graph.nodes))
+
+
+def data_config(path: Path, workers: int, model: dict[str, Any], strategy: dict[str, Any], **team: Any) -> RunConfig:
+    """A short data-parallel run; `pipeline` are settings of its pipeline."""
+    pipeline = team.pop("pipeline", {})
+    config = config_of(path, workers, model, {"name": "mini", **strategy}, parallel="data", **team)
+    return RunConfig.from_tables({**config.to_tables(), "pipeline": {**config.to_tables()["pipeline"], **pipeline}})
+
+
+def on_hosts(hosts: list[int], work: Callable[[Team], Result]) -> list[Result]:
+    """Run a team of threads whose workers sit on these hosts: those of one host read one another's shards."""
+
+    def placed(team: Team) -> Result:
+        same = {worker for worker, host in enumerate(hosts) if host == hosts[team.rank]}
+        team.near = frozenset(same - {team.rank})
+        return work(team)
+
+    return run_team(len(hosts), placed)
+
+
+def learn_on_hosts(config: RunConfig, run: Path, hosts: list[int]) -> list[Learnt]:
+    """What every worker of a team has learnt."""
+    return on_hosts(hosts, lambda team: learn(team, config, run))

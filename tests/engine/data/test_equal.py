@@ -1,0 +1,107 @@
+"""Invariant 4: with --shuffle global data-parallel training is that of one process, whoever samples what and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from starling.store.graph import Graph
+from starling.train.config import RunConfig
+from tests.engine.data.cases import data_config, learn_on_hosts, uneven_parts
+from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, learn_together, small_graph
+
+MODELS: dict[str, dict[str, Any]] = {
+    "gcn": {"hidden": 8, "dropout": 0.3, "residual": True},
+    "gcn weighted": {"hidden": 8, "edge_weights": True, "input_dropout": 0.2},
+    "sage": {"hidden": 8, "dropout": 0.2},
+    "gat": {"hidden": 8, "heads": 2, "attention_dropout": 0.3},
+    "gate": {"hidden": 8, "heads": 2},
+    "rgcn": {"hidden": 8, "bases": 2},
+}
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "full": {"batch_size": 20},
+    "sampled": {"batch_size": 20, "fanouts": [3, 2]},
+    "weighted": {"batch_size": 16, "fanouts": [3, 2], "sampling": "weighted"},
+    "replaced": {"batch_size": 20, "fanouts": [4, "all"], "replace": True},
+}
+HOSTS = {"near": [0, 0], "far": [0, 1], "four far": [0, 1, 2, 3], "two hosts": [0, 0, 1, 1]}
+CASES = [
+    ("gcn", "full", "far"),
+    ("gcn", "sampled", "four far"),
+    ("gcn weighted", "weighted", "two hosts"),
+    ("sage", "full", "two hosts"),
+    ("sage", "sampled", "near"),
+    ("sage", "replaced", "four far"),
+    ("gat", "sampled", "far"),
+    ("gate", "sampled", "two hosts"),
+    ("rgcn", "sampled", "far"),
+]
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    return small_graph(tmp_path_factory.mktemp("graph") / "g")
+
+
+@pytest.fixture(scope="module")
+def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return uneven_parts(graph, tmp_path_factory.mktemp("parts") / "p")
+
+
+def model_of(name: str) -> dict[str, Any]:
+    return {"name": name.split()[0], **MODELS[name]}
+
+
+@pytest.mark.parametrize(("model", "strategy", "hosts"), CASES)
+def test_teams_learn_what_one_process_learns(
+    graph: Graph, parts: Path, tmp_path: Path, model: str, strategy: str, hosts: str
+) -> None:
+    how = STRATEGIES[strategy]
+    (alone,) = learn_together(config_of(graph.path, 1, model_of(model), {"name": "mini", **how}), tmp_path / "alone")
+    where = HOSTS[hosts]
+    config = data_config(parts, len(where), model_of(model), how, shuffle="global")
+    for seen in learn_on_hosts(config, tmp_path / "team", where):
+        assert_same(seen, alone)
+        assert seen.test == pytest.approx(alone.test, abs=1.5 / 12)
+
+
+def test_one_worker_is_one_process_and_sends_nothing(graph: Graph, parts: Path, tmp_path: Path) -> None:
+    how = STRATEGIES["sampled"]
+    (alone,) = learn_together(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how}), tmp_path / "alone")
+    (seen,) = learn_on_hosts(data_config(parts, 1, model_of("sage"), how, shuffle="global"), tmp_path / "one", [0])
+    assert_same(seen, alone)
+    assert seen.bytes_sent == 0
+
+
+def test_neither_hosts_nor_pipelines_change_a_bit(parts: Path, tmp_path: Path) -> None:
+    """Whether rows are read or asked for, whether stages run ahead, non-stop or not at all: the same bits."""
+
+    def learnt(hosts: list[int], name: str, **pipeline: Any) -> Learnt:
+        config: RunConfig = data_config(parts, 2, model_of("gcn"), STRATEGIES["sampled"], pipeline=pipeline, epochs=3)
+        return learn_on_hosts(config, tmp_path / name, hosts)[0]
+
+    expected = learnt([0, 0], "near", mode="off")
+    for number, (hosts, pipeline) in enumerate(
+        [([0, 1], {"mode": "off"}), ([0, 1], {"mode": "epoch"}), ([0, 1], {}), ([0, 0], {"depths": [1, 1, 1, 1, 1]})]
+    ):
+        assert_identical(learnt(hosts, f"run-{number}", **pipeline), expected)
+
+
+def test_local_shuffle_learns_too(graph: Graph, parts: Path, tmp_path: Path) -> None:
+    """Other batches than those of one process, yet every training node once an epoch: a full-neighbour epoch of one step agrees."""
+    how = {"batch_size": 37}  # all training nodes
+    (alone,) = learn_together(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how}), tmp_path / "alone")
+    assert int(np.count_nonzero(graph.node_table("train"))) == 37
+    for seen in learn_on_hosts(data_config(parts, 4, model_of("sage"), how), tmp_path / "team", [0, 1, 1, 0]):
+        assert_same(seen, alone)
+
+
+def test_batch_norm_is_shared(parts: Path, tmp_path: Path) -> None:
+    """Statistics are over the rows that all workers compute, so every worker ends with the same ones."""
+    model = {"name": "gcn", "hidden": 8, "norm": "batch"}
+    first, *others = learn_on_hosts(data_config(parts, 4, model, STRATEGIES["sampled"]), tmp_path / "team", [0, 0, 1, 1])
+    for other in others:
+        assert_identical(other, first)
