@@ -18,7 +18,7 @@ from starling.core.errors import InputError, nearest
 from starling.core.manifest import Record
 from starling.core.user_class import ClassPlace
 from starling.engine.data.stages import PipelineSettings
-from starling.train.embeddings import EmbeddingSettings
+from starling.train.embeddings import EmbeddingSettings, check_embeddings
 from starling.train.link_settings import LinkSettings
 from starling.train.optimizers import OptimizerSettings, ScheduleSettings
 from starling.train.tasks import TaskSettings
@@ -163,6 +163,11 @@ class RunConfig(Record):
     def _check_link(self) -> Self:
         if self.task.name != "link" and self.link != LinkSettings():
             raise InputError(f"The settings of [link] are for --task link, got the task {self.task.name or 'of the labels'}.")
+        return self
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_embeddings(bool(self.embedding.dim), self.sync.name)
         return self
 
     @classmethod

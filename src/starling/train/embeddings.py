@@ -22,12 +22,13 @@ from starling.core.artifact import staged
 from starling.core.errors import InputError
 from starling.core.manifest import Count, GraphManifest, Manifest, Record, read_json
 from starling.core.npy import NpyWriter, map_array
-from starling.engine.embeddings.features import Beside, EmbeddedFeatures
+from starling.engine.embeddings.features import Beside, EmbeddedFeatures, InPlace
 from starling.engine.embeddings.optimizers import SparseName
 from starling.engine.embeddings.table import EmbeddingTable, TableSpec
 from starling.engine.features import DenseFeatures, Features
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import GraphSource
+from starling.engine.typed_features import TypedFeatures
 from starling.store.parts_manifest import PartsManifest
 
 EMBEDDINGS, ROWS = "embeddings", "rows.npy"
@@ -76,13 +77,33 @@ def with_embeddings(source: AnySource, settings: EmbeddingSettings, seed: int) -
     return replace(source, features=EmbeddedFeatures(source.features, table))
 
 
-def check_embeddings(table: EmbeddingTable | None, sync: str) -> None:
+def check_embeddings(wanted: bool, sync: str) -> None:
     """Refuse what would read rows before they are moved, or move rows that belong to another worker's copy of the model."""
-    if table is not None and sync != "gradient":
+    if wanted and sync != "gradient":
         raise InputError(
             f"Rows of embeddings move at their owner in every step, for all workers at once, got --sync {sync}. Pass --sync "
             "gradient, or --embedding-dim 0 where the graph has features."
         )
+
+
+def _for_bare_types(source: AnySource, features: TypedFeatures, settings: EmbeddingSettings, seed: int) -> AnySource:
+    """Learnt rows for nodes of types without features, in their place; other nodes have none."""
+    bare = features.bare
+    everywhere = source.total(np.array([len(bare)]))[0]
+    if settings.dim == 0 or everywhere == 0:
+        if settings.dim and everywhere == 0:
+            raise InputError("--embedding-dim is for nodes without features where types have their own, and every type has some.")
+        return source
+    dim = settings.dim or DEFAULT_DIM
+    positions = source.graph.position[bare] if isinstance(source, WorkerSource) else bare
+    table = EmbeddingTable(positions, TableSpec(dim, settings.optimizer, seed, settings.memory))
+    return replace(source, features=EmbeddedFeatures(features.widened(dim), table, _row_of(features.count, bare)))
+
+
+def _row_of(count: int, bare: NDArray[np.int64]) -> NDArray[np.int64]:
+    row_of = np.full(count, -1, np.int64)
+    row_of[bare] = np.arange(len(bare))
+    return row_of
 
 
 def table_of(features: Features) -> EmbeddingTable | None:
@@ -101,8 +122,9 @@ def save_embeddings(table: EmbeddingTable, team: Team, number: int, graph: Path,
         return
     assert run is not None, "the first worker writes the run directory"
     counts = [int(count[0]) for count in team.all_lists(tag, np.array([table.count]))]
+    nodes = int(str(read_json(graph)["nodes"]))  # some may have features instead, and rows of zeros here
     with staged(run / EMBEDDINGS, force=True) as staging:
-        rows = _blank(staging / ROWS, sum(counts), table.width)
+        rows = _blank(staging / ROWS, nodes, table.width)
         for start, block in table.blocks():
             rows[table.positions[start : start + len(block)]] = block
         for peer in range(1, team.size):
@@ -110,7 +132,7 @@ def save_embeddings(table: EmbeddingTable, team: Team, number: int, graph: Path,
         if isinstance(rows, np.memmap):
             rows.flush()
         del rows
-        EmbeddingsManifest(nodes=sum(counts), width=table.width, graph=edges_of(graph)).seal(staging)
+        EmbeddingsManifest(nodes=nodes, width=table.width, graph=edges_of(graph)).seal(staging)
 
 
 def saved_embeddings(features: Features, graph: Path, run: Path) -> Features:
@@ -122,6 +144,8 @@ def saved_embeddings(features: Features, graph: Path, run: Path) -> Features:
             f"The embeddings of {run} belong to the nodes of the graph it was trained on, got {graph}, another one. Train on it."
         )
     learnt = DenseFeatures(map_array(run / EMBEDDINGS / ROWS))
+    if isinstance(features, TypedFeatures):
+        return InPlace(features.widened(learnt.width), learnt, features.bare)
     return learnt if features.width == 0 else Beside(features, learnt)
 
 

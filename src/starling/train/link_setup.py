@@ -30,6 +30,7 @@ from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.store.parts import open_parts
 from starling.train.config import RunConfig
+from starling.train.embeddings import check_embeddings, table_of
 from starling.train.link_data import HeldEdges, split_edges, split_sizes, training_lists
 from starling.train.link_scores import HeldOut, OwnScores
 from starling.train.link_task import LinkTask
@@ -64,6 +65,8 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     if is_shared(config):
         raise InputError("Link prediction runs in one process so far, got several workers. Pass --workers 1.")
     source = read_source(config, memory)
+    embeddings = table_of(source.features)
+    check_embeddings(embeddings is not None, config.sync.name)
     _check_standard(config, source)
     held = held_by(source)
     split = split_edges(held, config.link, config.run.seed)
@@ -80,10 +83,11 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
             "data": data,
             "model": Choice(name=config.model.name, settings=dict(settings)),
             "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
+            "embedding": config.embedding.model_copy(update={"dim": 0 if embeddings is None else embeddings.width}),
             "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
         }
     )
-    return Setup(final, task, shapes, model, work)
+    return Setup(final, task, shapes, model, work, embeddings)
 
 
 def held_by(source: GraphSource) -> HeldEdges:
@@ -169,5 +173,5 @@ def _check_validation(config: RunConfig, edges: int) -> None:
 def _check_standard(config: RunConfig, source: Source) -> None:
     if config.data.normalize == "standard" and not source.split_sizes["train"]:
         raise InputError(
-            "--normalize standard goes by the training nodes, and link prediction has training edges. Pass --normalize rows or none."
+            "--normalize standard goes by training nodes, and link prediction has training edges. Pass --normalize rows or none."
         )

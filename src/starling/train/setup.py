@@ -63,7 +63,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     memory = budget(config)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
-    check_embeddings(embeddings, config.sync.name)
+    check_embeddings(embeddings is not None, config.sync.name)
     task = make_task(config.task, source)
     check_validation(config, source)
     check_shapes(config, source.features.width, task.outputs)
