@@ -41,6 +41,12 @@ class FilledBatch:
     sent: Mapping[int, int] = field(default_factory=dict)
     """Bytes that preparing the step has sent to each worker."""
 
+    @property
+    def nbytes(self) -> int:
+        """What its features, labels and edges hold; a graph that stands for several layers counts once."""
+        graphs = {id(view.graph): view.graph for view in self.views}.values()
+        return self.x.nbytes + self.y.nbytes + sum(graph.offsets.nbytes + graph.neighbours.nbytes for graph in graphs)
+
 
 @dataclass(frozen=True, eq=False)
 class _Kept:

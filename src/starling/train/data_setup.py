@@ -55,7 +55,7 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         fill_cache(store, "x", config.team.cache, chance, calls)
     stages = Stages(
         schedule=schedule,
-        sample=BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed),
+        sample=BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed, team.ledger),
         fetch=Fetcher(
             store,
             edge_tables=tuple(source.edge_tables),

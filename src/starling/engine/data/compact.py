@@ -58,6 +58,7 @@ class Compactor:
             torch.full((targets,), 1 / max(scheduled.total, 1)),
             float(scheduled.total),
             fetched.learnt,
+            sent=fetched.sent,
         )
 
 

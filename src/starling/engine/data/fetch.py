@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ class FetchedRows:
     weighted_degree: NDArray[np.float32] | None
     edge_tables: tuple[dict[str, NDArray[Any]], ...]
     learnt: LearntRows | None = None
+    sent: Counter[int] = field(default_factory=Counter)
+    """Bytes that sampling and fetching have sent to each worker."""
 
     @property
     def nbytes(self) -> int:
@@ -68,7 +71,13 @@ class Fetcher:
         self._weighted = NodeColumn(places, lambda part: _weight_sums(places, part), np.float32) if weighted else None
 
     def __call__(self, sampled: Sampled) -> FetchedRows:
-        """Pull everything; requests for the largest rows are sent first and read last."""
+        """Pull everything."""
+        with self._store.places.team.ledger.apart() as sent:
+            fetched = self._fetch(sampled)
+        return replace(fetched, sent=sampled.sent + sent)
+
+    def _fetch(self, sampled: Sampled) -> FetchedRows:
+        """Requests for the largest rows are sent first and read last."""
         calls = Calls(sampled.scheduled.number, Channel.FETCH)
         inputs = sampled.inputs
         features = self._store.begin_pull("x", inputs, calls) if self._has_features else None

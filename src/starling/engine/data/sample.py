@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.comm.ledger import Ledger
 from starling.comm.tags import Channel
 from starling.engine.data.neighbours import Neighbourhood
 from starling.engine.data.schedule import Scheduled
@@ -27,6 +29,8 @@ class Sampled:
     scheduled: Scheduled
     inputs: NDArray[Any]
     blocks: tuple[Block, ...]
+    sent: Counter[int] = field(default_factory=Counter)
+    """Bytes that sampling has sent to each worker."""
 
     @property
     def nbytes(self) -> int:
@@ -42,18 +46,19 @@ class Sampled:
 class BlockSampler:
     """Samples a worker's share of steps; every worker samples the same steps in the same order."""
 
-    def __init__(self, neighbourhood: Neighbourhood, hops: int, seed: int) -> None:
-        self._neighbourhood, self._hops, self._seed = neighbourhood, hops, seed
+    def __init__(self, neighbourhood: Neighbourhood, hops: int, seed: int, ledger: Ledger | None = None) -> None:
+        self._neighbourhood, self._hops, self._seed, self._ledger = neighbourhood, hops, seed, ledger or Ledger(1)
         self._frontiers = FrontierPool(neighbourhood.rows)
 
     def __call__(self, scheduled: Scheduled) -> Sampled:
         """All hops of a step."""
         calls = Calls(scheduled.number, Channel.SAMPLE)
         around, blocks = self._neighbourhood, list[Block]()
-        with self._frontiers.frontier(around.rows_of(scheduled.targets)) as frontier:
+        targets = around.rows_of(scheduled.targets)
+        with self._ledger.apart() as sent, self._frontiers.frontier(targets) as frontier:
             for hop in range(self._hops):
                 taken = around.take(frontier.rows, Moment(self._seed, scheduled.epoch, scheduled.step, hop), calls)
                 numbers = frontier.extend(taken.neighbours)
                 blocks.append(Block(taken.offsets, numbers, taken.entry, len(frontier), taken.row_scale, taken.edge_scale))
             inputs = np.asarray(around.ids(frontier.rows.copy()))
-        return Sampled(scheduled, inputs, tuple(reversed(blocks)))
+        return Sampled(scheduled, inputs, tuple(reversed(blocks)), sent)
