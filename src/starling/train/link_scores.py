@@ -65,6 +65,7 @@ class HeldOut:
     known: KnownPairs
     """All edges that are held here, of any split."""
     are_edges: AreEdges
+    _edges: dict[str, TargetEdges] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.score.of_ranks and self.settings.candidates == "all":
@@ -80,6 +81,11 @@ class HeldOut:
 
     def edges(self, name: str) -> TargetEdges:
         """The edges of a split; of training edges a sample."""
+        if name not in self._edges:
+            self._edges[name] = self._find_edges(name)
+        return self._edges[name]
+
+    def _find_edges(self, name: str) -> TargetEdges:
         entries = np.flatnonzero(self.split == CODES[name])
         edges = self.held.edges(entries)
         if name != "train":
@@ -117,10 +123,8 @@ class OwnScores:
         """The metric on each split."""
         training = decoder.training
         decoder.eval()
-        found = [
-            self._ranked(name, rows, decoder) if self.held_out.against_all else self._told(name, rows, decoder)
-            for name in CODES
-        ]
+        score = self._ranked if self.held_out.against_all else self._told
+        found = [score(name, rows, decoder) for name in CODES]
         decoder.train(training)
         return Scores(*found)
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from starling.comm.team import Team
 from starling.config.settings import Choice
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
 from starling.engine.fill import Filler
-from starling.engine.source import GraphSource, read_edge_table
+from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.links import TeamLinks
+from starling.engine.hybrid.row_requests import find_addresses
+from starling.engine.hybrid.source import WorkerSource
+from starling.engine.source import GraphSource
 from starling.infer.layerwise import Inference
+from starling.kernels.csr import Csr
 from starling.plan.links.negatives import (
     KnownPairs,
     NegativeSampler,
@@ -24,6 +31,7 @@ from starling.plan.links.negatives import (
     degree_weights,
     known_pairs,
 )
+from starling.plan.links.random_pairs import AreEdges
 from starling.plan.links.strategy import DealTask, LinkStrategy
 from starling.plan.registry import read_settings
 from starling.plan.source import NeighbourSource
@@ -31,9 +39,11 @@ from starling.plan.strategy import Strategy
 from starling.store.parts import open_parts
 from starling.train.config import RunConfig
 from starling.train.embeddings import check_embeddings, table_of
-from starling.train.link_data import HeldEdges, split_edges, split_sizes, training_lists
+from starling.train.link_data import HeldEdges, split_edges, split_sizes
 from starling.train.link_scores import HeldOut, OwnScores
+from starling.train.link_sources import held_by, training_share, training_source
 from starling.train.link_task import LinkTask
+from starling.train.link_team import EdgeLookup, TeamLinkWork, TeamScores
 from starling.train.link_work import OwnLinkWork
 from starling.train.setup import (
     Setup,
@@ -47,9 +57,13 @@ from starling.train.setup import (
     read_source,
     resolved_model,
     shapes_of,
+    sums_raw_input,
 )
 from starling.train.tasks import Source
-from starling.train.work import Work
+from starling.train.work import TeamWork, Work
+
+Degrees = Callable[[], NDArray[Any]]
+"""Training edges into the node at each position; with several workers all ask together."""
 
 _DEFAULT_WIDTH = 128
 
@@ -76,7 +90,11 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     model = make_model(config, shapes)
     if ":" in config.model.name:
         check_outputs(config.model.name, model, source, task.outputs)
-    work: Work = _own_work(config, how, source, held, split, task, layers_of(config, model), memory)
+    run = _Run(config, how, task, held, split, layers_of(config, model))
+    if isinstance(source, WorkerSource):
+        work: Work = _team_work(run, source, model)
+    else:
+        work = _own_work(run, source, memory)
     data = config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)})
     final = config.model_copy(
         update={
@@ -90,78 +108,86 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     return Setup(final, task, shapes, model, work, embeddings)
 
 
-def held_by(source: GraphSource) -> HeldEdges:
-    """All edges of a graph, as one process holds them."""
-    relation = source.edge_tables.get("type")
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What is known of a run once its edges are split."""
 
-    def column(name: str) -> NDArray[Any] | None:
-        values = read_edge_table(source.path, name)
-        return None if values is None else values[source.incoming.edge]
+    config: RunConfig
+    how: Strategy.Settings
+    task: LinkTask
+    held: HeldEdges
+    split: NDArray[np.uint8]
+    layers: int
 
-    return HeldEdges(
-        source.path,
-        source.incoming,
-        np.arange(source.nodes),
-        None if relation is None else relation.numpy(),
-        source.nodes,
-        source.directed,
-        column,
-        source.total,
-        lambda values: [values],
-    )
+    def deal(self, source: Source, lists: Csr, parts: PartRanges | None, degree: Degrees) -> DealTask:
+        """What is dealt out of a training graph; refuses one without a pair that is no edge."""
+        config, held, link = self.config, self.held, self.config.link
+        known = known_pairs(lists, held.position)
+        check_possible(held.nodes, int(held.total(np.array([known.linked_to_all(held.position, held.nodes)]))[0]))
+        cumulative = degree_weights(degree()) if link.negatives == "degree" else None
+        negatives = NegativeSampler(link.negatives, link.count, held.nodes, held.directed, known, cumulative, parts)
+        weight, relation = (_numbers(source.edge_tables.get(name)) for name in ("weight", "type"))
+        graph = NeighbourSource(lists, len(held.position), held.position, weight)
+        return DealTask(graph, negatives, self.layers, relation, config.run.seed, link.target_share, config.team.threads)
+
+    def held_out(self, known: KnownPairs, are_edges: AreEdges) -> HeldOut:
+        """What evaluations score."""
+        return HeldOut(self.held, self.split, self.config.link, self.task.link_score, self.config.run.seed, known, are_edges)
 
 
-def training_source(source: GraphSource, held: HeldEdges, split: NDArray[np.uint8]) -> GraphSource:
-    """The same graph without held-out edges."""
-    lists, stays = training_lists(held, split)
-    chosen = torch.from_numpy(np.flatnonzero(stays))
-    return replace(source, incoming=lists, edge_tables={name: table[chosen] for name, table in source.edge_tables.items()})
-
-
-def _own_work(
-    config: RunConfig,
-    how: Strategy.Settings,
-    source: GraphSource,
-    held: HeldEdges,
-    split: NDArray[np.uint8],
-    task: LinkTask,
-    layers: int,
-    memory: int,
-) -> OwnLinkWork:
+def _own_work(run: _Run, source: GraphSource, memory: int) -> OwnLinkWork:
     """All of it in this process."""
-    run, training = config.run, training_source(source, held, split)
-    known = known_pairs(training.incoming, held.position)
-    check_possible(held.nodes, known.linked_to_all(held.position, held.nodes))
-    weight, relation = (training.edge_tables.get(name) for name in ("weight", "type"))
-    deal = DealTask(
-        NeighbourSource(training.incoming, training.nodes, edge_weight=None if weight is None else weight.numpy()),
-        negative_sampler(config, held, known, np.diff(training.incoming.offsets)),
-        layers,
-        None if relation is None else relation.numpy(),
-        run.seed,
-        config.link.target_share,
-    )
-    everything = known_pairs(held.lists, held.position)
-    held_out = HeldOut(
-        held, split, config.link, task.link_score, run.seed, everything, lambda one, other: everything.holds(other, one)
-    )
-    return OwnLinkWork(
-        LinkStrategy(config.strategy.name, how, deal),
-        Filler(training, seed=run.seed, device=run.device, reuse=run.reuse),
-        Inference(training, memory, run.device, run.reuse),
-        OwnScores(held_out),
-    )
-
-
-def negative_sampler(config: RunConfig, held: HeldEdges, known: KnownPairs, degree: NDArray[Any]) -> NegativeSampler:
-    """How negatives of training edges are drawn; `degree` [V] are training edges into each position."""
-    link = config.link
+    config, loop, held = run.config, run.config.run, run.held
+    training = training_source(source, held, run.split)
     parts = None
-    if link.negatives == "local" and read_json(config.data.path).get("format") == "starling-parts":
-        opened = open_parts(config.data.path)
+    if config.link.negatives == "local" and read_json(source.path).get("format") == "starling-parts":
+        opened = open_parts(source.path)
         parts = PartRanges(opened.offsets, opened.position_of_global, opened.global_of_position)
-    cumulative = degree_weights(degree) if link.negatives == "degree" else None
-    return NegativeSampler(link.negatives, link.count, held.nodes, held.directed, known, cumulative, parts)
+    deal = run.deal(training, training.incoming, parts, lambda: np.diff(training.incoming.offsets))
+    known = known_pairs(held.lists, held.position)
+    return OwnLinkWork(
+        LinkStrategy(config.strategy.name, run.how, deal),
+        Filler(training, seed=loop.seed, device=loop.device, reuse=loop.reuse),
+        Inference(training, memory, loop.device, loop.reuse),
+        OwnScores(run.held_out(known, lambda one, other: known.holds(other, one))),
+    )
+
+
+def _team_work(run: _Run, source: WorkerSource, model: nn.Module) -> TeamLinkWork:
+    """One worker's share; all workers call this at the same time."""
+    config, loop, held, team = run.config, run.config.run, run.held, source.team
+    training = training_share(source, held, run.split)
+    addresses = find_addresses(source.graph, team, source.calls.forward())
+    parts = PartRanges(np.array(source.graph.manifest.offsets), addresses.position_of_global, addresses.global_of_position)
+
+    def degree() -> NDArray[np.int64]:
+        by_global = np.concatenate(team.all_lists(source.calls.forward(), np.diff(training.graph.incoming.offsets)))
+        return by_global[addresses.global_of_position]
+
+    common = {
+        "graph": training.graph,
+        "team": team,
+        "layers": run.layers,
+        "boundary": Boundary(training.graph, config.team.boundary, loop.seed),
+    }
+    deal = run.deal(training, training.graph.incoming, parts, degree)
+    edges = split_sizes(held, run.split)["train"]
+    strategy = TeamLinks(config.strategy.name, run.how, deal, edges, addresses, **common)
+    raw = not source.features.learnt and sums_raw_input(model, training)
+    mirrors = training.mirrors_of(training.x) if raw else None
+    whole = training.local_graph(training.graph.whole_layer, training.calls)
+    filler = TeamFiller(training, whole, loop.seed, loop.reuse, False, mirrors, config.team.overlap, config.team.wire)
+    known = known_pairs(held.lists, held.position)
+    everywhere = EdgeLookup(addresses, team, source.calls, known)
+    return TeamLinkWork(
+        strategy,
+        TeamWork(training, strategy.seeds, filler, run.layers),
+        TeamScores(run.held_out(known, everywhere), training, addresses),
+    )
+
+
+def _numbers(table: Tensor | None) -> NDArray[Any] | None:
+    return None if table is None else table.numpy()
 
 
 def _check_validation(config: RunConfig, edges: int) -> None:

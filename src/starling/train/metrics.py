@@ -145,7 +145,7 @@ class Tally:
             return None
         if self._needs_all:
             mine = (torch.cat(blocks) for blocks in zip(*self._kept, strict=True))
-            given, wanted = (_everybodys(team, calls.forward(), values, counts) for values in mine)
+            given, wanted = (everybodys_rows(team, calls.forward(), values, counts) for values in mine)
             self._metric.update(*_pair(self._score.task, given, wanted))
             return _value(self._metric)
         for name, state in self._metric.metric_state.items():
@@ -160,7 +160,7 @@ def _value(metric: Metric) -> float:
         return float(f"{float(metric.compute()):.7g}")  # it is a float32: more digits would be noise
 
 
-def _everybodys(team: Team, tag: int, values: Tensor, counts: list[int]) -> Tensor:
+def everybodys_rows(team: Team, tag: int, values: Tensor, counts: list[int]) -> Tensor:
     """Rows of all workers, in the order of ranks."""
     values = values.contiguous()
     for peer in team.peers:

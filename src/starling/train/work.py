@@ -105,6 +105,11 @@ class TeamWork:
             found.append(score.over_team(team, calls, given[rows], torch.from_numpy(source.y)[rows]))
         return Scores(*found)
 
+    @property
+    def evaluations(self) -> int:
+        """How many there were: their messages are tagged with it."""
+        return self._evaluations
+
     @torch.no_grad()
     def outputs(self, model: nn.Module) -> Tensor:
         """What the model gives for the own nodes."""

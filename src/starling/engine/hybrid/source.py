@@ -18,11 +18,12 @@ from torch import Tensor
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.manifest import Labels
-from starling.engine.features import Features, NoFeatures, SpreadFeatures, in_memory, normalized, open_features
+from starling.engine.features import Features
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
-from starling.engine.source import SPLITS, SourceRequest, edge_matrix
+from starling.engine.source import SPLITS, SourceRequest, edge_matrix, prepared
+from starling.engine.typed_features import joined_features, node_features
 from starling.nn.graph import LocalGraph
 from starling.nn.inputs import LearntRows
 from starling.nn.reuse import Constants
@@ -149,10 +150,7 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     def total(values: NDArray[Any]) -> NDArray[Any]:
         return team.all_sum(calls.forward(), torch.from_numpy(values)).numpy()
 
-    features = _features(graph)
-    features = normalized(features, request.normalize, splits.get("train", np.empty(0, np.int64)), total)
-    if request.feature_bytes is None or 4 * features.count * features.width <= request.feature_bytes:
-        features = in_memory(features)
+    features = prepared(_features(graph, request.by_type), request, splits.get("train", np.empty(0, np.int64)), total)
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: _typed(graph.edge_column(name), name) for name in names}
     y = graph.node_column("y") if manifest.labels is not None else None
@@ -172,21 +170,21 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
         splits,
         tables,
         relations,
-        _weighted_degree(graph, tables, exchange),
+        weighted_degree_of(graph, tables, exchange),
         dict(zip(SPLITS, counts, strict=True)),
         calls,
     )
 
 
-def _features(graph: WorkerGraph) -> Features:
+def _features(graph: WorkerGraph, by_type: bool) -> Features:
     """Those of the own rows, where they lie."""
-    if "x" not in graph.manifest.node_tables:
-        return NoFeatures(graph.owned)
-    shards = [open_features(shard.node_table("x")) for shard in graph.shards]
-    return shards[0] if len(shards) == 1 else SpreadFeatures(shards, np.arange(graph.owned))
+    return joined_features(
+        [node_features(graph.manifest, s.node_table, s.owned, by_type, lambda s=s: s.type_row) for s in graph.shards]  # type: ignore[misc]
+    )
 
 
-def _weighted_degree(graph: WorkerGraph, tables: dict[str, Tensor], exchange: TeamExchange) -> Tensor | None:
+def weighted_degree_of(graph: WorkerGraph, tables: dict[str, Tensor], exchange: TeamExchange) -> Tensor | None:
+    """The sum of in-edges' weights of every row, mirrors included, over all workers; None without weights."""
     if "weight" not in tables:
         return None
     lengths = torch.from_numpy(np.diff(graph.incoming.offsets))

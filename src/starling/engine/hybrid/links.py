@@ -1,0 +1,113 @@
+"""Steps of link prediction by a team: each worker has the target edges that end in its nodes, all compute the ends together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.comm.tags import Channel, make_tag
+from starling.engine.hybrid.active import ActiveSet
+from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.row_requests import Addresses, request_rows
+from starling.engine.hybrid.strategies import TeamStrategy
+from starling.engine.hybrid.traffic import Traffic
+from starling.plan.hops import HopSampler, Moment
+from starling.plan.links.pairs import Pairs, TargetEdges, ends_of, relations_of
+from starling.plan.links.strategy import DealTask, TargetPicker, deal_of, hops_of
+from starling.plan.strategy import Strategy
+from starling.plan.whole import Global
+
+_POOL, _ENDS, _TOTAL = 7000, 7001, 7002
+"""Numbers of messages in a step's planning."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerLinkPlan:
+    """A worker's share of one step: how its seeds are computed, the pairs it scores, and the rows that move in between.
+
+    Ends of `pairs` are numbers of the own seeds and, after them, of others' that `traffic` brings; `total` are the target edges of
+    all workers.
+    """
+
+    seeds: WorkerPlan
+    pairs: Pairs
+    traffic: Traffic
+    total: int
+
+
+class TeamLinks:
+    """Deals out the steps of an epoch to a worker. Plans are made in order, each once, by every worker."""
+
+    def __init__(
+        self, name: str, settings: Strategy.Settings, task: DealTask, edges: int, addresses: Addresses, **common: Any
+    ) -> None:
+        deal = deal_of(settings, name, edges, task.seed, task.target_share)
+        self._task, self._addresses, self._picker = task, addresses, TargetPicker(task, deal)
+        self.seeds = SeedHops(hops_of(settings, task, deal), deal.steps, task.seed, name == Global.name, **common)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many plans an epoch has, the same for all workers."""
+        return self.seeds.steps_per_epoch
+
+    def plans(self, epoch: int) -> Iterator[WorkerLinkPlan]:
+        """The steps of an epoch (from 1) in order."""
+        for step in range(self.steps_per_epoch):
+            yield self.plan(epoch, step)
+
+    def plan(self, epoch: int, step: int) -> WorkerLinkPlan:
+        """One step; every worker asks for the same one."""
+        team, number = self.seeds.team, (epoch - 1) * self.steps_per_epoch + step
+        edges = self._picker.edges(epoch, step)
+        pool = self._pool(edges, number) if self._task.negatives.kind == "batch" else None
+        contrast = self._task.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch)
+        source, destination = ends_of(edges, contrast)
+        ends = np.concatenate([source, destination])
+        asked = request_rows(self._addresses, team, make_tag(Channel.PLAN, number, _ENDS), ends)
+        relation = relations_of(edges, contrast.node.shape[1])
+        pairs = Pairs(len(edges), asked.place[: len(source)], asked.place[len(source) :], relation)
+        total = int(np.sum(team.all_lists(make_tag(Channel.PLAN, number, _TOTAL), np.array([len(edges)]))))
+        return WorkerLinkPlan(self.seeds.plan_for(asked.own, epoch, step), pairs, asked.traffic, total)
+
+    def _pool(self, edges: TargetEdges, number: int) -> TargetEdges:
+        """All workers' target edges in the order of their numbers: 24 bytes each, of one step."""
+        mine = np.stack([edges.number, edges.source, edges.destination]).astype(np.int64)
+        lists = self.seeds.team.all_lists(make_tag(Channel.PLAN, number, _POOL), mine.reshape(-1))
+        everybodys = np.concatenate([one.reshape(3, -1) for one in lists], axis=1)
+        edge, source, destination = everybodys[:, np.argsort(everybodys[0], kind="stable")]
+        return TargetEdges(edge, source, destination, np.zeros_like(edge))
+
+
+class SeedHops(TeamStrategy):
+    """The layers around seeds that are known only when a step's pairs are."""
+
+    def __init__(self, hops: Sequence[HopSampler], steps: int, seed: int, whole: bool, **common: Any) -> None:
+        super().__init__(train_rows=np.empty(0, np.int64), **common)
+        self._hops, self._steps, self._seed, self._whole = hops, steps, seed, whole
+        self._own = np.empty(0, np.int64)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many plans an epoch has."""
+        return self._steps
+
+    def plan_for(self, own: NDArray[np.int64], epoch: int, step: int) -> WorkerPlan:
+        """The plan of own seeds, ascending."""
+        self._own = own
+        return self.plan(epoch, step)
+
+    def _layers(self, epoch: int, step: int, active: ActiveSet) -> tuple[tuple[WorkerLayer, ...], NDArray[Any], NDArray[Any]]:
+        moments = [Moment(self._seed, epoch, step, hop) for hop in range(len(self._hops))]
+        if self._whole:  # all rows, and one layer stands for all
+            rows = np.arange(self.graph.owned, dtype=np.int64)
+            layer, _ = active.expand(rows, self._thinned(lambda rows: self._hops[0].take(rows, moments[0]), epoch))
+            return (layer,) * self.layers, self._own, self._own
+        own, layers = self._own, list[WorkerLayer]()
+        for sampler, moment in zip(self._hops, moments, strict=True):
+            layer, own = active.expand(own, self._thinned(lambda rows, s=sampler, m=moment: s.take(rows, m), epoch))  # type: ignore[misc]
+            layers.append(layer)
+        return tuple(reversed(layers)), self._own, np.arange(len(self._own))
