@@ -26,6 +26,8 @@ class Features(ABC):
 
     count: int
     width: int
+    type_widths: tuple[int, ...] = ()
+    """Columns that each node type has, where these differ: then the last column is the type's code (`engine/typed_features.py`)."""
     learnt: bool = False
     """Whether rows move as training goes on (`engine/embeddings/`)."""
 

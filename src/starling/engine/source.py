@@ -19,7 +19,8 @@ from torch import Tensor
 
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, Labels, read_json
-from starling.engine.features import Features, NoFeatures, Normalize, SpreadFeatures, in_memory, normalized, open_features
+from starling.engine.features import Features, Normalize, Total, in_memory, normalized
+from starling.engine.typed_features import TypedFeatures, joined_features, node_features
 from starling.kernels.csr import Csr, csr_from_pairs
 from starling.nn.graph import LocalGraph
 from starling.nn.inputs import LearntRows
@@ -134,6 +135,22 @@ class SourceRequest:
     optional_tables: Sequence[str] = ()
     """Edge tables to read where there are such."""
     feature_bytes: int | None = None
+    by_type: bool = False
+    """Mark each node's features with its type, although all types have the same columns."""
+
+
+def prepared(
+    features: Features, request: SourceRequest, training: NDArray[Any], total: Total = lambda values: values
+) -> Features:
+    """Features scaled as asked for, in memory where they fit."""
+    if isinstance(features, TypedFeatures):
+        features = features.scaled(request.normalize, training, total)
+    else:
+        features = normalized(features, request.normalize, training, total)
+    fits = request.feature_bytes is None or 4 * features.count * features.width <= request.feature_bytes
+    if not fits:
+        return features
+    return features.in_memory() if isinstance(features, TypedFeatures) else in_memory(features)
 
 
 def open_source(path: Path, request: SourceRequest) -> GraphSource:
@@ -142,10 +159,8 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
     stored: _Stored = _StoredParts(open_parts(path)) if kind == "starling-parts" else _StoredGraph(path)
     manifest = stored.manifest
     splits = {name: np.flatnonzero(stored.column(name)) for name in SPLITS if name in manifest.node_tables}
-    given = stored.features() if "x" in manifest.node_tables else NoFeatures(manifest.nodes)
-    features = normalized(given, request.normalize, splits.get("train", np.empty(0, np.int64)))
-    if request.feature_bytes is None or 4 * features.count * features.width <= request.feature_bytes:
-        features = in_memory(features)
+    given = stored.features(request.by_type)
+    features = prepared(given, request, splits.get("train", np.empty(0, np.int64)))
     incoming = csr_from_pairs(stored.pairs(), manifest.nodes)
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: _entries(stored.edge_table(name), incoming, name) for name in names}
@@ -191,8 +206,8 @@ class _StoredGraph:
     def pairs(self) -> NDArray[Any]:
         return self._graph.edges
 
-    def features(self) -> Features:
-        return open_features(self._graph.node_table("x"))
+    def features(self, by_type: bool) -> Features:
+        return node_features(self.manifest, self._graph.node_table, self.manifest.nodes, by_type)
 
     def column(self, name: str) -> NDArray[Any]:
         return _dense(self._graph.node_table(name), name)
@@ -220,10 +235,9 @@ class _StoredParts:
             pairs[incoming.edge, 1] = np.repeat(position[: incoming.rows], np.diff(incoming.offsets))
         return pairs
 
-    def features(self) -> Features:
-        return SpreadFeatures(
-            [open_features(shard.node_table("x")) for shard in self._shards()], self._parts.global_of_position
-        )
+    def features(self, by_type: bool) -> Features:
+        shards = [node_features(self.manifest, s.node_table, s.owned, by_type, lambda s=s: s.type_row) for s in self._shards()]
+        return joined_features(shards, np.asarray(self._parts.global_of_position))
 
     def column(self, name: str) -> NDArray[Any]:
         return self._gathered(

@@ -27,7 +27,7 @@ class LocalGraph:
     - `relation_degree` [D, R] in-edges of each destination by relation, among this layer's edges but all workers'; needed where
       they lie with several.
     Where edges were sampled, `row_scale` [D] or `edge_scale` [E] (1 / probability) makes sums and means unbiased.
-    `position` [S] is each row's node in the imported graph: dropout is keyed by it. `node_type` [S] are codes of node types.
+    `position` [S] is each row's node in the imported graph: dropout is keyed by it.
     """
 
     offsets: Tensor
@@ -44,7 +44,6 @@ class LocalGraph:
     row_scale: Tensor | None = None
     edge_scale: Tensor | None = None
     position: Tensor | None = None
-    node_type: Tensor | None = None
 
     @property
     def destinations(self) -> int:

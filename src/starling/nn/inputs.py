@@ -18,7 +18,6 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 
 class LearntRows(ABC):
@@ -56,6 +55,7 @@ def input_rows(features: Tensor, learnt: LearntRows | None) -> Tensor:
         return features
     rows = learnt.read().to(features.device)
     if learnt.places is not None:
-        filled = pad(rows, (0, features.shape[1] - rows.shape[1]))
-        return features.index_copy(0, learnt.places.to(features.device), filled)
+        places = learnt.places.to(features.device)
+        filled = torch.cat([rows, features[places, rows.shape[1] :]], 1)  # what follows stays: zeros, or a node's type
+        return features.index_copy(0, places, filled)
     return rows if features.shape[1] == 0 else torch.cat([features, rows], 1)

@@ -124,7 +124,7 @@ class Entry:
 
 def _stack(builder: Callable[[ModelSpec, Any], LayerBuilder]) -> Callable[[ModelSpec, Any], nn.Module]:
     def make(spec: ModelSpec, settings: Any) -> nn.Module:
-        given = TypedInput(spec.type_widths, settings.hidden) if spec.type_widths else None
+        given = TypedInput(spec.type_widths, settings.hidden, settings.input_dropout) if spec.type_widths else None
         return Stack(spec.features, spec.classes, settings, _by_relation(spec, settings, builder(spec, settings)), given)
 
     return make
@@ -140,9 +140,7 @@ def _by_relation(spec: ModelSpec, settings: Any, build: LayerBuilder) -> LayerBu
 def _sage(spec: ModelSpec, s: SageSettings) -> LayerBuilder:
     if s.aggregate == "lstm":
         if s.edge_weights:
-            raise InputError(
-                "Edge weights are for a mean over neighbours, got lstm. Set aggregate=mean."
-            )
+            raise InputError("Edge weights are for a mean over neighbours, got lstm. Set aggregate=mean.")
         return lambda fan_in, fan_out, last: LstmSAGE(fan_in, fan_out)
     kind = s.aggregate
     return lambda fan_in, fan_out, last: SAGE(fan_in, fan_out, aggregate=kind, edge_weights=s.edge_weights)

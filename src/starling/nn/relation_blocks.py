@@ -57,7 +57,6 @@ def _block(graph: LocalGraph, part: Relation) -> RelationBlock:
         row_scale=row_scale,
         edge_scale=scale,
         position=graph.row_position[index],
-        node_type=_taken(graph.node_type, index),
     )
     return RelationBlock(part.rows, index, small)
 
@@ -96,7 +95,6 @@ def spread_relation(graph: LocalGraph, relation: int, exchange: Exchange) -> Loc
         row_scale=graph.row_scale,
         edge_scale=_taken(graph.edge_scale, numbers),
         position=graph.row_position,
-        node_type=graph.node_type,
     )
 
 

@@ -90,10 +90,10 @@ class Stack(LayeredModel):
     def layer(self, index: int, view: View, h: Tensor) -> Tensor:
         """One layer and what follows it."""
         settings, name = self.settings, f"layer-{index}"
-        if index == 0 and self.training:
-            h = dropout(view, h, settings.input_dropout, "input")
         if index == 0 and self.input is not None:
             h = self.input(view, h)
+        elif index == 0 and self.training:
+            h = dropout(view, h, settings.input_dropout, "input")
         before, h = h, self.graph_layers[index](view, h)
         if index == self.layer_count - 1 and self.head is None:
             return h

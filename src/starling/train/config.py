@@ -44,6 +44,8 @@ class DataSettings(Record):
     """Columns of the edges' attributes, where the model reads them; written with a run."""
     relations: Annotated[int, Field(ge=0)] | None = None
     """Kinds of edges, where the model reads them; written with a run."""
+    type_widths: tuple[int, ...] = ()
+    """Columns of each node type, where types have features of their own; written with a run."""
 
 
 class LoopSettings(Record):

@@ -64,6 +64,8 @@ class EmbeddingsManifest(Manifest):
 def with_embeddings(source: AnySource, settings: EmbeddingSettings, seed: int) -> AnySource:
     """The same source with learnt rows beside its features, or in their place where there are none."""
     width = source.features.width
+    if isinstance(source.features, TypedFeatures):
+        return _for_bare_types(source, source.features, settings, seed)
     dim = settings.dim if settings.dim is not None else DEFAULT_DIM if width == 0 else 0
     if dim == 0:
         if width == 0:

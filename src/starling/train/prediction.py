@@ -99,7 +99,7 @@ def trained_model(directory: RunDirectory) -> nn.Module:
     """The model of a run with its best weights."""
     config = directory.config()
     data = config.data
-    shapes = Shapes(data.features or 0, data.outputs or 0, data.edge_features or 0, data.relations or 0)
+    shapes = Shapes(data.features or 0, data.outputs or 0, data.edge_features or 0, data.relations or 0, data.type_widths)
     model = make_model(config, shapes)
     model.load_state_dict(directory.weights())
     return model

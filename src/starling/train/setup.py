@@ -27,6 +27,7 @@ from starling.nn.model import LayeredModel
 from starling.nn.registry import ModelSpec, build_model, model_settings
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
+from starling.plan.fanouts import names_types
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
@@ -178,14 +179,20 @@ def read_share(config: RunConfig, memory: int, team: Team) -> WorkerSource:
 def request_of(config: RunConfig, memory: int) -> SourceRequest:
     """What this run reads: the edge tables of its model and strategy, and features within the budget."""
     name, settings = config.model.name, config.model.settings
-    wanted = {"gate": {"attr"}, "rgcn": {"type"}}.get(name, set())
+    wanted = {"gate": {"attr"}, "rgcn": {"type"}, "rgat": {"type"}}.get(name, set())
+    if settings.get("relational") or names_types(config.strategy.settings.get("fanouts")):
+        wanted = wanted | {"type"}
     if settings.get("edge_weights") or config.strategy.settings.get("sampling") == "weighted":
         wanted = wanted | {"weight"}
     optional = set(EDGE_TABLES) if ":" in name else set()  # a model we do not know may read any
     if config.task.name == "link":
         optional = optional | {"type"}
     return SourceRequest(
-        config.data.normalize, tuple(sorted(wanted)), tuple(sorted(optional - wanted)), memory // _FEATURE_SHARE
+        config.data.normalize,
+        tuple(sorted(wanted)),
+        tuple(sorted(optional - wanted)),
+        memory // _FEATURE_SHARE,
+        by_type=bool(settings.get("by_type")),
     )
 
 
@@ -197,12 +204,14 @@ class Shapes:
     outputs: int
     edge_features: int = 0
     relations: int = 0
+    type_widths: tuple[int, ...] = ()
 
 
 def shapes_of(source: Source, outputs: int) -> Shapes:
     """The shapes of a graph's tables."""
     attr = source.edge_tables.get("attr")
-    return Shapes(source.features.width, outputs, 0 if attr is None else attr.shape[1], source.relations)
+    edge_features = 0 if attr is None else attr.shape[1]
+    return Shapes(source.features.width, outputs, edge_features, source.relations, source.features.type_widths)
 
 
 def make_model(config: RunConfig, shapes: Shapes) -> nn.Module:
@@ -214,6 +223,7 @@ def make_model(config: RunConfig, shapes: Shapes) -> nn.Module:
         shapes.outputs,
         edge_features=shapes.edge_features,
         relations=shapes.relations,
+        type_widths=shapes.type_widths,
         settings=resolved_model(config.model),
     )
     model = build_model(spec, config.run.seed)

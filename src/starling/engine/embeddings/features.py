@@ -51,6 +51,7 @@ class EmbeddedFeatures(Features):
             raise ValueError(f"embeddings of {table.width} columns do not fit into {fixed.width} of features")
         self.fixed, self.table, self._row_of = fixed, table, row_of
         self.count, self.width = fixed.count, fixed.width + (table.width if row_of is None else 0)
+        self.type_widths = tuple(width or table.width for width in fixed.type_widths)
 
     def step_rows(self, index: NDArray[Any] | None) -> tuple[NDArray[np.float32], LearntRows | None]:
         """Fixed features, and the learnt rows to be read when the step begins."""
@@ -85,3 +86,18 @@ class Beside(Features):
 
     def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
         return np.concatenate([self._left.rows(index), self._right.rows(index)], axis=1)
+
+
+class InPlace(Features):
+    """Features in which some nodes' first columns are rows of another table, one for every node."""
+
+    def __init__(self, fixed: Features, rows: Features, nodes: NDArray[Any]) -> None:
+        self.count, self.width, self._fixed, self._table = fixed.count, fixed.width, fixed, rows
+        self.type_widths = tuple(width or rows.width for width in fixed.type_widths)
+        self._replaced = np.zeros(fixed.count, np.bool_)
+        self._replaced[nodes] = True
+
+    def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        rows, mine = self._fixed.rows(index), np.flatnonzero(self._replaced[index])
+        rows[mine, : self._table.width] = self._table.rows(index[mine])
+        return rows
