@@ -107,6 +107,11 @@ class TeamSettings(Record):
             )
         return self
 
+    @property
+    def resolved(self) -> Self:
+        """The same with what was left open filled in."""
+        return self.model_copy(update={"shuffle": "local"}) if self.parallel == "data" and self.shuffle is None else self
+
 
 class SyncSettings(Record):
     """How weights agree."""

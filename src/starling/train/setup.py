@@ -88,6 +88,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
             "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
             "embedding": config.embedding.model_copy(update={"dim": 0 if embeddings is None else embeddings.width}),
             "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
+            "team": config.team.resolved,
         }
     )
     return Setup(final, task, shapes, model, work, embeddings)
