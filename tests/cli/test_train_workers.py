@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from starling.cli.main import run
+from starling.comm.in_process import run_threads
+from starling.launch import trainer
+from starling.launch.worker import find_entry
 from starling.store.graph import Graph
 from starling.store.parts import open_parts
 from starling.train.config import RunConfig
@@ -44,6 +47,11 @@ def graph(tmp_path: Path) -> Graph:
     return trainable_graph(tmp_path / "g")
 
 
+def run_as_threads(entry: str, spec: dict[str, Any], *, workers: int, **_: Any) -> Any:
+    """`run_workers` by threads of this process."""
+    return run_threads(workers, lambda team: find_entry(entry)(team, spec))[0]
+
+
 def numbers(summary: dict[str, Any]) -> dict[str, Any]:
     """What a repeated run must give again."""
     changes = ("run", "seconds", "epoch_seconds_median", "peak_rss_bytes")
@@ -67,6 +75,7 @@ def test_a_graph_is_partitioned_and_its_run_repeated(
     assert [worker.keys() >= ACCOUNTS for worker in record["workers"]] == [True, True]
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trainer, "run_workers", run_as_threads)  # the same bits, without starting processes again
     again = run_json(capsys, "train", "--config", "a/config.toml", "--run", "b")
     assert numbers(again) == numbers(first)
     assert losses(tmp_path / "a") == losses(tmp_path / "b")

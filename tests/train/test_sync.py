@@ -279,9 +279,9 @@ def test_late_messages_change_no_bit(
     parts: dict[str, Path], tmp_path: Path, workers: int, staleness: int, in_flight: int, kind: str, model: str
 ) -> None:
     """The stress test: random delays at every message, more batches than slots; it ends, and with the very same numbers."""
-    plain = train(parts[kind], tmp_path / "plain", workers, stale(staleness), model=model)
+    plain = train(parts[kind], tmp_path / "plain", workers, stale(staleness), model=model, epochs=1)
     for seed in range(2):
-        late = train(parts[kind], tmp_path / f"{seed}", workers, stale(staleness, in_flight), late=seed, model=model)
+        late = train(parts[kind], tmp_path / f"{seed}", workers, stale(staleness, in_flight), late=seed, model=model, epochs=1)
         assert_same(late, plain)
 
 

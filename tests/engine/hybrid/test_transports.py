@@ -89,5 +89,5 @@ def test_every_transport_gives_the_same_bits(
     for way in ways:
         for rank in range(ranks):
             assert_identical(found[way][rank], found["auto"][0])
-    (alone,) = run_ranks(1, learn, config_of(graph.path, 1, model, strategy), tmp_path / "alone")
+    (alone,) = learn_together(config_of(graph.path, 1, model, strategy), tmp_path / "alone")
     assert_same(found["auto"][0], alone)
