@@ -25,7 +25,9 @@ from starling.core.errors import StarlingError
 
 Result = TypeVar("Result")
 
-_DEADLINE = 60.0
+_LOOKS = 60
+"""How often a worker looks for a message, a second each time, before it gives up; a second in which the process is stopped or
+starved counts once, however long it lasts."""
 
 
 class _Hall:
@@ -44,7 +46,8 @@ class _Hall:
     def take(self, sender: int, receiver: int, tag: int) -> Any:
         key = (sender, receiver, tag)
         with self._changed:
-            if not self._changed.wait_for(lambda: self._holes.get(key) or self._closed, _DEADLINE) or self._closed:
+            came = any(self._changed.wait_for(lambda: self._holes.get(key) or self._closed, 1.0) for _ in range(_LOOKS))
+            if not came or self._closed:
                 raise StarlingError(f"Worker {receiver} waited in vain for message {tag} of worker {sender}.")
             item = self._holes[key].popleft()
             if not self._holes[key]:

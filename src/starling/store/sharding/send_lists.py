@@ -42,6 +42,7 @@ def write_send_lists(shards: Sequence[Path], offsets: NDArray[np.int64], hops: i
     bounds = np.empty((parts, hops, parts + 1), np.int64)
     for part, shard in enumerate(shards):
         bounds[part] = np.load(shard / HALO_OFFSETS)
+    halos = [NpyReader(shard / HALO_GLOBAL) for shard in shards]  # so that each header is read once
     with progress.task("Writing send lists", parts, unit="parts") as task:
         for part, shard in enumerate(shards):
             counts = (bounds[:, :, part + 1] - bounds[:, :, part]).T
@@ -54,5 +55,5 @@ def write_send_lists(shards: Sequence[Path], offsets: NDArray[np.int64], hops: i
                 for hop in range(hops):
                     for other in np.flatnonzero(counts[hop]).tolist():
                         low, high = bounds[other, hop, part : part + 2].tolist()
-                        writer.append(NpyReader(shards[other] / HALO_GLOBAL).read(low, high) - offsets[part])
+                        writer.append(halos[other].read(low, high) - offsets[part])
             task.advance(1)
