@@ -32,13 +32,21 @@ def infer(
         ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default the run's own.", show_default=False)] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Link prediction: score these pairs, a CSV or Parquet file with the columns source and destination (and type, "
+            "where edges have types), in place of writing a row of numbers for every node.",
+            show_default=False,
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write a prediction for every node under your own ids: exact, from all neighbours, layer by layer."""
     from starling.train.prediction import PredictRequest, predict
 
-    result = predict(PredictRequest(run, output, graph, memory, device, force))
+    result = predict(PredictRequest(run, output, graph, memory, device, force, pairs))
     if json:
         print_json(result.to_json())
         return

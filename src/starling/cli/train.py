@@ -21,6 +21,7 @@ _DATA: Any = {"show_default": False, "rich_help_panel": "Data and run"}
 _MODEL: Any = {"show_default": False, "rich_help_panel": "Model"}
 _STRATEGY: Any = {"show_default": False, "rich_help_panel": "Strategy: which nodes form a step"}
 _TEAM: Any = {"show_default": False, "rich_help_panel": "Workers"}
+_LINK: Any = {"show_default": False, "rich_help_panel": "Link prediction (--task link)"}
 _TRAINING: Any = {"show_default": False, "rich_help_panel": "Training"}
 
 
@@ -78,13 +79,38 @@ def train(
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(help="classification, multilabel or regression. By default what the labels are.", **_TRAINING),
+        typer.Option(help="classification, multilabel, regression or link. By default what the labels are.", **_TRAINING),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
-            help="accuracy, micro-f1, macro-f1 or auc; for regression mae or mse. By default accuracy, micro-f1 or mae.",
+            help="accuracy, micro-f1, macro-f1 or auc; for regression mae or mse; for link auc, ap, mrr or hits@k. By default "
+            "accuracy, micro-f1, mae or auc.",
             **_TRAINING,
+        ),
+    ] = None,
+    decoder: Annotated[
+        Literal["dot", "distmult", "mlp"] | None,
+        typer.Option(help="How the rows of two nodes become a score; distmult has a vector a relation. Default dot.", **_LINK),
+    ] = None,
+    link_loss: Annotated[
+        Literal["bce", "softmax", "margin"] | None,
+        typer.Option(help="Binary cross-entropy, softmax over an edge and its negatives, or a margin. Default bce.", **_LINK),
+    ] = None,
+    negatives: Annotated[
+        Literal["uniform", "degree", "batch", "local"] | None,
+        typer.Option(
+            help="Which nodes take an end's place: any, by degree, from the step's other edges, or of the same part. "
+            "Default uniform.",
+            **_LINK,
+        ),
+    ] = None,
+    split_edges: Annotated[
+        str | None,
+        typer.Option(
+            help="Percentages of training, validation and test edges, e.g. 85/5/10. By default the table 'split' of the edges, "
+            "or 90/5/5 at random.",
+            **_LINK,
         ),
     ] = None,
     epochs: Annotated[
@@ -269,6 +295,7 @@ def train(
             "batches": batches,
         },
         "task": {"name": task, "metric": metric},
+        "link": {"decoder": decoder, "loss": link_loss, "negatives": negatives, "split_edges": split_edges},
         "optimizer": {"name": optimizer, "lr": lr, "weight_decay": weight_decay, "clip": clip},
         "schedule": {"name": schedule},
         "embedding": {"dim": embedding_dim, "memory": embedding_memory},

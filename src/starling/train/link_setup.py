@@ -41,7 +41,7 @@ from starling.train.config import RunConfig
 from starling.train.embeddings import check_embeddings, table_of
 from starling.train.link_data import HeldEdges, split_edges, split_sizes
 from starling.train.link_scores import HeldOut, OwnScores
-from starling.train.link_sources import held_by, training_share, training_source
+from starling.train.link_sources import held_by, held_by_worker, training_share, training_source
 from starling.train.link_task import LinkTask
 from starling.train.link_team import EdgeLookup, TeamLinkWork, TeamScores
 from starling.train.link_work import OwnLinkWork
@@ -54,6 +54,7 @@ from starling.train.setup import (
     is_shared,
     layers_of,
     make_model,
+    read_share,
     read_source,
     resolved_model,
     shapes_of,
@@ -76,13 +77,11 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     width = config.link.width or settings.get("hidden", _DEFAULT_WIDTH)
     task = LinkTask(config.link, config.task, width)
     memory = budget(config)
-    if is_shared(config):
-        raise InputError("Link prediction runs in one process so far, got several workers. Pass --workers 1.")
-    source = read_source(config, memory)
+    source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
     check_embeddings(embeddings is not None, config.sync.name)
     _check_standard(config, source)
-    held = held_by(source)
+    held = held_by_worker(source) if isinstance(source, WorkerSource) else held_by(source)
     split = split_edges(held, config.link, config.run.seed)
     _check_validation(config, split_sizes(held, split)["val"])
     check_shapes(config, source.features.width, task.outputs)

@@ -14,8 +14,10 @@ from starling.core.memory import peak_rss_bytes
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.infer.layerwise import Inference
 from starling.infer.predictions import Meaning, Predictions, check_output, write_predictions
+from starling.nn.decoders import LinkModel
 from starling.train.config import RunConfig
 from starling.train.embeddings import saved_embeddings
+from starling.train.link_prediction import predict_links
 from starling.train.metrics import TaskKind, make_score
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
@@ -35,6 +37,8 @@ class PredictRequest:
     memory: int | None = None
     device: str | None = None
     force: bool = False
+    pairs: Path | None = None
+    """Link prediction: a file of pairs to score, in place of a row for every node."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,13 @@ def predict(request: PredictRequest) -> PredictResult:
         model.load_state_dict(directory.weights())
     except RuntimeError as error:
         raise InputError(f"The weights of {request.run} do not fit its config. Was either of them replaced?") from error
+    if isinstance(model, LinkModel):
+        same = request.graph is None
+        scores = predict_links(model, source, config, memory, request.output, request.pairs, same_graph=same)
+        seconds = round(time.monotonic() - began, 3)
+        return PredictResult(source.nodes, config.task.metric or "", scores, request.output, seconds, peak_rss_bytes())
+    if request.pairs is not None:
+        raise InputError(f"--pairs is for runs of link prediction, and {request.run} predicts nodes. Leave it out.")
     table = Inference(source, memory, config.run.device).outputs(model)
     labels = source.labels
     fitting = labels is not None and labels.kind == TASKS[kind].label_kind
