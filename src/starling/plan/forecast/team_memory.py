@@ -1,0 +1,118 @@
+"""Memory of the largest worker of a team (engine/hybrid, engine/data), and of one that takes its parts in turn."""
+
+from __future__ import annotations
+
+from starling.plan.forecast.activations import FLOAT, pass_bytes, step_bytes, turned_bytes
+from starling.plan.forecast.cut import Cut
+from starling.plan.forecast.facts import GraphFacts
+from starling.plan.forecast.memory import (
+    BASE_BYTES,
+    WORKER_BYTES,
+    Memory,
+    batch_bytes,
+    edge_table_bytes,
+    label_bytes,
+    share_of,
+    weight_bytes,
+)
+from starling.plan.forecast.model import ForecastModel
+from starling.plan.forecast.process_memory import process_memory
+from starling.plan.forecast.sizes import StepSize
+from starling.plan.forecast.traffic import columns_sent
+from starling.plan.forecast.ways import Way
+from starling.plan.model_work import LayerSize
+
+_REDUCING = 1.5
+"""Weights and their copies, with those of a sum over workers."""
+
+
+def worker_memory(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut, limit: int) -> Memory:
+    """The peak of the largest worker of a way to train."""
+    if way.alone:
+        return process_memory(facts, model, step, limit)
+    if way.in_turn:
+        return _in_turn(facts, model, step, cut)
+    return _data(facts, model, step, cut) if way.parallel == "data" else _hybrid(facts, model, way, step, cut)
+
+
+def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut) -> Memory:
+    """All compute one step together, each its own rows; mirrors' rows come and go."""
+    own, mirrors, edges, rows = cut.nodes, cut.halo, cut.edges, cut.nodes + cut.halo
+    lists = 8 * own + 16 * edges  # those made, and the files they were made from
+    graph = lists + 4 * edges + 60 * rows + _own_tables(facts, model, cut)
+    if model.turns_edges or model.sums_input:  # edges by the owner of their source, both ways
+        graph += 8 * edges + 8 * own + turned_bytes(model, LayerSize(rows, own, edges)) + 4 * edges * cut.edge_cut
+    features = FLOAT * own * facts.features
+    loading = lists + 4 * edges + 32 * rows + features
+    if model.sums_input:
+        hops = len(model.layers) if model.name == "sgc" else 1
+        features += FLOAT * own * facts.features * hops  # sums that are kept; evaluation's, where steps are batches
+        features += 0.0 if step.whole else FLOAT * mirrors * facts.features  # fetched once
+    mine = share_of(step, facts, cut)
+    computing = step_bytes(model, mine, kept_sums=step.whole and model.sums_input)
+    sources = own if model.sums_input else rows  # sums read others' rows where they came
+    evaluation = pass_bytes(model, LayerSize(sources, own, edges), kept_sums=model.sums_input)
+    width = max(
+        columns_sent(layer, size, first=index == 0)
+        for index, (layer, size) in enumerate(zip(model.layers, step.layers, strict=True))
+    )
+    heard = mirrors * (1.0 if step.whole else min(1.0, mine.layers[0].mirrors / max(mirrors, 1)))
+    messages = FLOAT * max(6 * heard * width, 2 * mirrors * (facts.features if model.sums_input else 0))
+    return Memory(
+        BASE_BYTES + WORKER_BYTES,
+        graph,
+        features,
+        _REDUCING * weight_bytes(model),
+        0.0 if step.whole else batch_bytes(facts, model, mine),
+        messages * (way.boundary if step.whole else 1.0),
+        computing,
+        evaluation,
+        loading,
+    )
+
+
+def _data(facts: GraphFacts, model: ForecastModel, step: StepSize, cut: Cut) -> Memory:
+    """A worker with its part, and batches of its own."""
+    rows = cut.nodes + cut.halo
+    graph = 16 * cut.edges + 48 * rows + _own_tables(facts, model, cut)
+    features = FLOAT * cut.nodes * facts.features
+    everything = LayerSize(rows, cut.nodes, cut.edges)
+    evaluation = pass_bytes(model, everything, kept_sums=False) + FLOAT * cut.halo * model.widest * 2
+    return Memory(
+        BASE_BYTES + WORKER_BYTES,
+        graph,
+        features,
+        _REDUCING * weight_bytes(model),
+        _REDUCING * batch_bytes(facts, model, step),
+        2 * FLOAT * step.inputs * facts.features,
+        step_bytes(model, step, kept_sums=False),
+        evaluation,
+        graph + features,
+    )
+
+
+def _in_turn(facts: GraphFacts, model: ForecastModel, step: StepSize, cut: Cut) -> Memory:
+    """One part at a time, with its halo."""
+    rows = cut.nodes + cut.halo
+    size = LayerSize(rows, rows, cut.edges)
+    graph = 28 * cut.edges + 48 * rows + _own_tables(facts, model, cut) + turned_bytes(model, size)
+    features = 2 * FLOAT * rows * facts.features
+    layers = tuple(
+        LayerSize(min(size.sources, rows), min(size.destinations, rows), min(size.edges, cut.edges)) for size in step.layers
+    )
+    mine = StepSize(layers, step.targets, step.steps, step.whole)
+    return Memory(
+        BASE_BYTES + WORKER_BYTES,
+        graph,
+        features,
+        _REDUCING * weight_bytes(model),
+        0.0 if step.whole else batch_bytes(facts, model, mine),
+        0.0,
+        step_bytes(model, mine, kept_sums=False),
+        pass_bytes(model, size, kept_sums=False),
+        graph + features,
+    )
+
+
+def _own_tables(facts: GraphFacts, model: ForecastModel, cut: Cut) -> float:
+    return label_bytes(facts) * cut.nodes / max(facts.nodes, 1) + edge_table_bytes(facts, model, cut.edges)
