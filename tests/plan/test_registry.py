@@ -8,7 +8,12 @@ from starling.plan.registry import STRATEGIES, make_strategy, read_settings
 from tests.plan.sources import check_blocks, draw_graph
 
 GRAPH = draw_graph(60, 500, 1)
-SMALL: dict[str, dict[str, object]] = {"saint": {"count": 10}, "cluster": {"clusters_per_step": 2}, "mini": {"fanouts": "3,2"}}
+SMALL: dict[str, dict[str, object]] = {
+    "saint": {"count": 10},
+    "cluster": {"clusters_per_step": 2},
+    "mini": {"fanouts": "3,2"},
+    "cohesive": {"clusters_per_batch": 2},
+}
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

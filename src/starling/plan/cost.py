@@ -111,14 +111,14 @@ class GcnCost:
         """nc(v), §III-B: a node computed in every layer."""
         return sum(self.of_layer(degree, layer) for layer in range(1, self.layers + 1))
 
-    def by_distance(self, degree: NDArray[Any]) -> NDArray[np.float64]:
-        """[K, V]: what a node adds to C(B) when its nearest target is so many hops away.
-
-        It is computed in layers 1 … K − distance. One at distance K or more is computed in none.
-        """
+    def by_hop(self, degree: NDArray[Any]) -> NDArray[np.float64]:
+        """[K, V]: what a node costs for being within so many hops of a target: c_f + c_b in layer K − hop."""
         given = np.asarray(degree, np.float64)
-        layers = np.stack([self.of_layer(given, layer) for layer in range(1, self.layers + 1)])
-        return np.cumsum(layers, axis=0)[::-1].copy()
+        return np.stack([self.of_layer(given, self.layers - hop) for hop in range(self.layers)])
+
+    def by_distance(self, degree: NDArray[Any]) -> NDArray[np.float64]:
+        """[K, V]: what a node adds to C(B) when its nearest target is so many hops away: layers 1 … K − distance."""
+        return np.cumsum(self.by_hop(degree)[::-1], axis=0)[::-1].copy()
 
     def _around(self, layer: int) -> tuple[int, int]:
         return self.widths[layer - 1], self.widths[layer]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from starling.core.errors import InputError
@@ -18,7 +19,44 @@ from starling.plan.strategy import PlanTask, Strategy
 from starling.plan.targets import TargetBatches
 
 
-class Mini(Strategy):
+class Batches(Protocol):
+    """The targets of every step."""
+
+    @property
+    def steps(self) -> int:
+        """How many an epoch has."""
+
+    def batch(self, epoch: int, step: int) -> NDArray[Any]:
+        """The target rows of one step."""
+
+
+class TargetSteps(Strategy):
+    """Steps that begin with their targets; each hop adds the neighbours of everything before it."""
+
+    def __init__(self, settings: Strategy.Settings, task: PlanTask, hops: tuple[HopSampler, ...], targets: Batches) -> None:
+        super().__init__(settings, task)
+        self._hops, self._targets = hops, targets
+        self._frontiers = FrontierPool(task.graph.rows)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches until every training node was a target once."""
+        return self._targets.steps
+
+    def _plan(self, epoch: int, step: int) -> BatchPlan:
+        targets = self._targets.batch(epoch, step)
+        blocks: list[Block] = []
+        with self._frontiers.frontier(targets) as frontier:
+            for hop, sampler in enumerate(self._hops):
+                self.task.graph.check_lists(frontier.rows)
+                taken = sampler.take(frontier.rows, Moment(self.task.seed, epoch, step, hop))
+                neighbours = frontier.extend(taken.neighbours)
+                blocks.append(Block(taken.offsets, neighbours, taken.entry, len(frontier), taken.row_scale, taken.edge_scale))
+            inputs = frontier.rows.copy()  # its buffer has room for every neighbour
+        return BatchPlan(epoch, step, inputs, tuple(reversed(blocks)), targets, np.arange(len(targets), dtype=np.int32))
+
+
+class Mini(TargetSteps):
     """Targets in keyed random order; each hop adds the neighbours of everything before it."""
 
     name = "mini"
@@ -42,28 +80,12 @@ class Mini(Strategy):
     settings: Settings
 
     def __init__(self, settings: Settings, task: PlanTask) -> None:
-        super().__init__(settings, task)
-        self._hops = hop_samplers(settings, task.graph, task.layers, task.threads)
-        position = task.graph.positions_of(self.train_rows)
-        self._targets = TargetBatches(position, self.train_rows, settings.batch_size, seed=task.seed, shuffle=settings.shuffle)
-        self._frontiers = FrontierPool(task.graph.rows)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches until every training node was a target once."""
-        return self._targets.steps
-
-    def _plan(self, epoch: int, step: int) -> BatchPlan:
-        targets = self._targets.batch(epoch, step)
-        blocks: list[Block] = []
-        with self._frontiers.frontier(targets) as frontier:
-            for hop, sampler in enumerate(self._hops):
-                self.task.graph.check_lists(frontier.rows)
-                taken = sampler.take(frontier.rows, Moment(self.task.seed, epoch, step, hop))
-                neighbours = frontier.extend(taken.neighbours)
-                blocks.append(Block(taken.offsets, neighbours, taken.entry, len(frontier), taken.row_scale, taken.edge_scale))
-            inputs = frontier.rows.copy()  # its buffer has room for every neighbour
-        return BatchPlan(epoch, step, inputs, tuple(reversed(blocks)), targets, np.arange(len(targets), dtype=np.int32))
+        hops = hop_samplers(settings, task.graph, task.layers, task.threads)
+        rows = np.ascontiguousarray(task.train_rows, task.graph.incoming.neighbours.dtype)
+        batches = TargetBatches(
+            task.graph.positions_of(rows), rows, settings.batch_size, seed=task.seed, shuffle=settings.shuffle
+        )
+        super().__init__(settings, task, hops, batches)
 
 
 def hop_samplers(settings: Mini.Settings, graph: NeighbourSource, layers: int, threads: int | None) -> tuple[HopSampler, ...]:

@@ -11,13 +11,14 @@ from pydantic import ValidationError
 from starling.core.errors import InputError, nearest
 from starling.core.user_class import ClassPlace
 from starling.plan.cluster import Cluster
+from starling.plan.cohesive.strategy import Cohesive
 from starling.plan.mini import Mini
 from starling.plan.saint.strategy import Saint
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import PlanTask, Strategy
 from starling.plan.whole import Global
 
-STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Global, Mini, Cluster, Saint)}
+STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Global, Mini, Cluster, Cohesive, Saint)}
 
 
 def find_strategy(name: str) -> type[Strategy]:

@@ -6,7 +6,7 @@ Planning talks to the other workers, on tags of its own, so it may run in the ba
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,19 @@ from starling.kernels.keyed_order import keyed_order
 from starling.kernels.sampling import Taken, take_all
 from starling.nn.view import Size
 from starling.plan.cluster import Cluster
-from starling.plan.hops import Moment
-from starling.plan.mini import Mini, hop_samplers
+from starling.plan.cohesive.batches import CohesiveBatches
+from starling.plan.cohesive.strategy import Cohesive
+from starling.plan.hops import AllNeighbours, HopSampler, Moment
+from starling.plan.mini import Batches, Mini, hop_samplers
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.plan.targets import TargetBatches
 
-_SIZES, _POSITIONS, _CLUSTERS = 1 << 12, 1, 2
-"""Numbers of messages: of sizes in a step, of training positions and dealt clusters when a run begins."""
+_SIZES, _POSITIONS, _CLUSTERS, _LABELS = 1 << 12, 1, 2, 3
+"""Numbers of messages: of sizes in a step; of training positions, dealt clusters and batches' labels when a run begins."""
+
+Common = dict[str, Any]
+"""What every strategy of a team is made with."""
 
 
 class TeamStrategy(ABC):
@@ -91,25 +96,13 @@ class TeamGlobal(TeamStrategy):
         return active.expand(own, take, self.boundary.wanted(epoch))[0]
 
 
-class TeamMini(TeamStrategy):
-    """Batches of the whole team's training nodes in keyed order; each worker has those it owns."""
+class TeamTargets(TeamStrategy):
+    """Batches of the whole team's training nodes; each worker has those it owns. Batches are made of positions."""
 
-    def __init__(self, settings: Mini.Settings, source: NeighbourSource, seed: int, threads: int | None, **common: Any) -> None:
+    def __init__(self, hops: Sequence[HopSampler], targets: Batches, seed: int, **common: Any) -> None:
         super().__init__(**common)
-        if settings.sampling == "layerwise":
-            raise InputError(
-                "Layer-wise sampling draws from all rows of a layer at once, which a team of workers does not hold in one place. "
-                "Use --parallel data, or one worker."
-            )
-        if self.graph.spread and settings.fanouts is not None and set(settings.fanouts) != {"all"}:
-            raise InputError(
-                "Fan-outs sample from whole neighbour lists, got a vertex-cut. Leave out --fanouts, or partition into an edge-cut."
-            )
-        self._hops, self._seed = hop_samplers(settings, source, self.layers, threads), seed
+        self._hops, self._targets, self._seed = hops, targets, seed
         positions = self.graph.position[self.train_rows]
-        everywhere = np.concatenate(self.team.all_lists(make_tag(Channel.SETUP, 0, _POSITIONS), positions))
-        # everybody knows all training positions: 8 bytes a training node
-        self._targets = TargetBatches(everywhere, everywhere, settings.batch_size, seed=seed, shuffle=settings.shuffle)
         order = np.argsort(positions)
         self._positions, self._rows = positions[order], self.train_rows[order]
 
@@ -132,6 +125,42 @@ class TeamMini(TeamStrategy):
         found = place < len(self._positions)
         found[found] = self._positions[place[found]] == positions[found]
         return self._rows[place[found]]
+
+
+def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, threads: int | None, common: Common) -> TeamTargets:
+    """Targets in keyed order, all neighbours or a sample of them."""
+    if settings.sampling == "layerwise":
+        raise InputError(
+            "Layer-wise sampling draws from all rows of a layer at once, which a team of workers does not hold in one place. "
+            "Use --parallel data, or one worker."
+        )
+    if common["graph"].spread and settings.fanouts is not None and set(settings.fanouts) != {"all"}:
+        raise InputError(
+            "Fan-outs sample from whole neighbour lists, got a vertex-cut. Leave out --fanouts, or partition into an edge-cut."
+        )
+    hops = hop_samplers(settings, source, common["layers"], threads)
+    everywhere = _everywhere(common, common["graph"].position[common["train_rows"]], _POSITIONS)
+    # everybody knows all training positions: 8 bytes a training node
+    targets = TargetBatches(everywhere, everywhere, settings.batch_size, seed=seed, shuffle=settings.shuffle)
+    return TeamTargets(hops, targets, seed, **common)
+
+
+def team_cohesive(
+    settings: Cohesive.Settings, labels: NDArray[Any], source: NeighbourSource, seed: int, threads: int | None, common: Common
+) -> TeamTargets:
+    """Fixed batches (plan/cohesive/); `labels` are those of the own rows."""
+    rows = common["train_rows"]
+    positions = _everywhere(common, common["graph"].position[rows], _POSITIONS)
+    known = _everywhere(common, labels[rows], _LABELS)
+    targets = CohesiveBatches(
+        positions, positions, known, settings.clusters_per_batch, seed=seed, regroup_every=settings.regroup_every
+    )
+    return TeamTargets((AllNeighbours(source, threads),) * common["layers"], targets, seed, **common)
+
+
+def _everywhere(common: Common, mine: NDArray[Any], number: int) -> NDArray[Any]:
+    """Everybody's numbers, by rank."""
+    return np.concatenate(common["team"].all_lists(make_tag(Channel.SETUP, 0, number), np.asarray(mine, np.int64)))
 
 
 class TeamCluster(TeamStrategy):
@@ -212,7 +241,7 @@ def make_team_strategy(
     threads: int | None = None,
 ) -> TeamStrategy:
     """The strategy of a name for one worker of a team; refuses those that a team cannot compute together."""
-    common = {
+    common: Common = {
         "graph": graph,
         "team": team,
         "train_rows": train_rows,
@@ -220,13 +249,17 @@ def make_team_strategy(
         "boundary": Boundary(graph, boundary, seed),
     }
     if name == "global":
-        return TeamGlobal(**common)  # type: ignore[arg-type]
+        return TeamGlobal(**common)
     if isinstance(settings, Mini.Settings):
         source = NeighbourSource(graph.incoming, graph.rows, graph.position, edge_weight, graph.in_degree)
-        return TeamMini(settings, source, seed, threads, **common)
+        return team_mini(settings, source, seed, threads, common)
+    if isinstance(settings, Cohesive.Settings):
+        assert clusters is not None, "the run finds batches first"
+        source = NeighbourSource(graph.incoming, graph.rows, graph.position, None, graph.in_degree)
+        return team_cohesive(settings, clusters, source, seed, threads, common)
     if isinstance(settings, Cluster.Settings):
         assert clusters is not None, "the run finds clusters first"
         return TeamCluster(settings, clusters, seed, threads, **common)
     raise InputError(
-        f"Workers of --parallel hybrid compute global, mini and cluster steps together, got {name}. Use one worker."
+        f"Workers of --parallel hybrid compute global, mini, cluster and cohesive steps together, got {name}. Use one worker."
     )

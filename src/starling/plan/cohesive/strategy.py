@@ -1,0 +1,57 @@
+"""`cohesive`: fixed batches of targets that share neighbours, each with all its neighbours (CM-GCN)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from starling.core.errors import InputError
+from starling.plan.cohesive.batches import CohesiveBatches
+from starling.plan.hops import AllNeighbours
+from starling.plan.mini import TargetSteps
+from starling.plan.strategy import PlanTask, Strategy
+
+
+class Cohesive(TargetSteps):
+    """Batches found once (`find.py`), in a new keyed order each epoch; every training node is a target once an epoch."""
+
+    name = "cohesive"
+    summary = "batches of targets that share neighbours, with all of these"
+
+    class Settings(Strategy.Settings):
+        """How many batches, and how they are found."""
+
+        batches: int | None = Field(None, ge=1, description="batches an epoch (about 1024 targets in each)")
+        start: str = Field("metis", description="how the parts are cut that batches start from: metis, flock or another method")
+        passes: int = Field(12, ge=0, description="warm passes of moves that lower the cost; 0 leaves the parts as they are")
+        tolerance: float = Field(0.05, ge=0, le=1, description="how far batches may be from equal size, as a share of it")
+        targets: Literal["train", "all"] = Field(
+            "train", description="what is grouped: the training nodes, or all nodes as the paper does"
+        )
+        costs: Literal["paper", "measured"] = Field(
+            "paper", description="constants of the cost: the paper's, the same everywhere, or those of starling calibrate"
+        )
+        regroup_every: int = Field(
+            0, ge=0, description="epochs after which clusters change places; 0 keeps batches as they are"
+        )
+        clusters_per_batch: int = Field(8, ge=1, description="clusters of a batch, with regroup_every")
+
+    settings: Settings
+
+    def __init__(self, settings: Settings, task: PlanTask) -> None:
+        labels, graph = task.clusters, task.graph
+        if labels is None or labels.shape != (graph.rows,):
+            got = "none" if labels is None else f"an array of shape {labels.shape}"
+            raise InputError(f"Cohesive batches need the label of each of {graph.rows:,} rows, got {got}.")
+        rows = np.ascontiguousarray(task.train_rows, graph.incoming.neighbours.dtype)
+        targets = CohesiveBatches(
+            graph.positions_of(rows),
+            rows,
+            labels[rows],
+            settings.clusters_per_batch,
+            seed=task.seed,
+            regroup_every=settings.regroup_every,
+        )
+        super().__init__(settings, task, (AllNeighbours(graph, task.threads),) * task.layers, targets)
