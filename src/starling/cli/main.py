@@ -10,7 +10,7 @@ from types import FrameType
 import typer
 
 from starling import __version__
-from starling.cli import demo, doctor, export, generate, import_, infer, inspect, partition, train
+from starling.cli import calibrate, demo, doctor, export, forecast, generate, import_, infer, inspect, partition, train
 from starling.core.errors import StarlingError
 
 # Typer carries its own copy of Click, and where it keeps it has changed; the base classes of a public name have not.
@@ -33,6 +33,8 @@ app.command("import")(import_.import_)
 app.command("export")(export.export)
 app.command("inspect")(inspect.inspect)
 app.command("partition", epilog=partition.METHODS_EPILOG)(partition.partition)
+app.command("calibrate")(calibrate.calibrate)
+app.command("forecast")(forecast.forecast)
 app.command("train")(train.train)
 app.command("infer")(infer.infer)
 app.command("doctor")(doctor.doctor)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from starling.cli.auto import with_choice
 from starling.cli.flags import Json, Quiet
 from starling.cli.output import memory_line, print_facts, print_json, show
 from starling.cli.train_progress import training_progress
@@ -267,6 +268,15 @@ def train(
     deadline: Annotated[
         float | None, typer.Option(help="Seconds within which a run ends after a worker failed. Default 15.", **_TEAM)
     ] = None,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Take what starling forecast recommends for all that is not given.", **_TEAM)
+    ] = False,
+    worker_memory: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_bytes, metavar="SIZE", help="auto: memory of each worker. Default: its share of what is free.", **_TEAM
+        ),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -322,7 +332,10 @@ def train(
         },
         "sync": {"name": sync, "staleness": staleness, "in_flight": in_flight, "every": every, "correct": correct},
     }
-    result = _fit(_tables(config, flags, setting or []), run, quiet=quiet or json)
+    tables = _tables(config, flags, setting or [])
+    if auto or worker_memory is not None:
+        tables = with_choice(tables, auto, worker_memory, quiet=quiet)
+    result = _fit(tables, run, quiet=quiet or json)
     print_json(result.to_json()) if json else _print(result)
 
 

@@ -90,7 +90,7 @@ class Answer:
                 "warning": self.calibration.warning(),
             },
             "assumptions": list(self.notes),
-            "plans": [plan.to_json() for plan in self.found.plans],
+            "plans": [plan.to_json() | {"command": command_line(plan, self.told)} for plan in self.found.plans],
             "recommended": self.found.recommended,
             "command": self.command,
         }  # fmt: skip
