@@ -108,7 +108,7 @@ class Filler:
             torch.from_numpy(block.neighbours),
             block.sources,
             block.destinations,
-            degree=source.degree[index],
+            degree=source.degree[index] if block.degree is None else torch.from_numpy(block.degree),
             weighted_degree=None if source.weighted_degree is None else source.weighted_degree[index],
             row_scale=_tensor(block.row_scale),
             edge_scale=_tensor(block.edge_scale),

@@ -7,7 +7,7 @@ numbers, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,9 @@ class GraphSource:
     relations: int
     directed: bool
     ids: IdIndex
+    relation_names: tuple[str, ...] = field(default=(), kw_only=True)
+    edge_time: NDArray[Any] | None = field(default=None, kw_only=True)
+    node_time: NDArray[Any] | None = field(default=None, kw_only=True)
 
     @property
     def nodes(self) -> int:
@@ -137,6 +140,10 @@ class SourceRequest:
     feature_bytes: int | None = None
     by_type: bool = False
     """Mark each node's features with its type, although all types have the same columns."""
+    times: bool = False
+    """Read times of edges and nodes."""
+    before: float | None = None
+    """Leave out edges with a later time, as if they were not there yet."""
 
 
 def prepared(
@@ -161,12 +168,33 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
     splits = {name: np.flatnonzero(stored.column(name)) for name in SPLITS if name in manifest.node_tables}
     given = stored.features(request.by_type)
     features = prepared(given, request, splits.get("train", np.empty(0, np.int64)))
-    incoming = csr_from_pairs(stored.pairs(), manifest.nodes)
+    pairs, kept = stored.pairs(), edges_kept(stored.edge_table, request)
+    incoming = csr_from_pairs(pairs if kept is None else np.asarray(pairs)[kept], manifest.nodes)
+    edge = incoming.edge if kept is None else kept[incoming.edge]
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
-    tables = {name: _entries(stored.edge_table(name), incoming, name) for name in names}
+    tables = {name: _entries(stored.edge_table(name), edge, name) for name in names}
     y = np.asarray(stored.column("y")) if manifest.labels is not None else None
     relations = len(manifest.edge_types) or (int(tables["type"].max()) + 1 if "type" in tables and len(tables["type"]) else 0)
-    return GraphSource(path, incoming, features, manifest.labels, y, splits, tables, relations, manifest.directed, stored.ids)
+    return GraphSource(
+        path,
+        incoming,
+        features,
+        manifest.labels,
+        y,
+        splits,
+        tables,
+        relations,
+        manifest.directed or kept is not None,
+        stored.ids,
+        relation_names=manifest.edge_types,
+        edge_time=stored.edge_table("time")[edge] if request.times else None,
+        node_time=stored.column("time") if request.times and "time" in manifest.node_tables else None,
+    )
+
+
+def edges_kept(table: Callable[[str], NDArray[Any]], request: SourceRequest) -> NDArray[np.int64] | None:
+    """Numbers of the edges that are there at the time asked for, ascending; None for all."""
+    return None if request.before is None else np.flatnonzero(np.asarray(table("time")) <= request.before)
 
 
 def read_edge_table(path: Path, name: str) -> NDArray[Any] | None:
@@ -184,9 +212,9 @@ def read_edge_table(path: Path, name: str) -> NDArray[Any] | None:
     return values
 
 
-def _entries(values: NDArray[Any], incoming: Csr, name: str) -> Tensor:
+def _entries(values: NDArray[Any], edge: NDArray[Any], name: str) -> Tensor:
     """An edge table in the order of the neighbour lists."""
-    table = torch.from_numpy(np.asarray(values)[incoming.edge])
+    table = torch.from_numpy(np.asarray(values)[edge])
     return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()
 
 

@@ -48,6 +48,11 @@ class RowTable:
         self._rows[start : start + len(rows)] = rows
         self._give_back()
 
+    def scatter(self, index: NDArray[Any], rows: NDArray[np.float32]) -> None:
+        """Set the rows of these nodes."""
+        self._rows[index] = rows
+        self._give_back()
+
     def read(self, start: int, stop: int) -> NDArray[np.float32]:
         """Rows start … stop − 1; a view where they are in memory."""
         if self._pages is None:

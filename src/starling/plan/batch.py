@@ -20,7 +20,8 @@ class Block:
     Edges of destination i are offsets[i] … offsets[i + 1] − 1; `neighbours` are source numbers of this block, `edge` the entry of
     each edge in the neighbour lists it was taken from (edge tables are read by it). Where edges are missing, `row_scale` [D] or
     `edge_scale` [E] makes up for them: 1 / probability of being taken where they were sampled, in-degree / edges left where a
-    cluster leaves out its surroundings. Both are None where all edges are there.
+    cluster leaves out its surroundings. Both are None where all edges are there. `degree` [S] are in-degrees where they are not the
+    whole graph's: those of the past that a row is seen in.
     """
 
     offsets: NDArray[np.int64]
@@ -29,6 +30,7 @@ class Block:
     sources: int
     row_scale: NDArray[np.float32] | None = None
     edge_scale: NDArray[np.float32] | None = None
+    degree: NDArray[np.int64] | None = None
 
     @property
     def destinations(self) -> int:

@@ -6,6 +6,7 @@ A sampler is made once and asked once a hop; each answer is a pure function of (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.core.keyed import stream_key
 from starling.kernels.sampling import Taken, take_all, take_uniform
+from starling.kernels.typed_sampling import ALL, EdgeRules, take_by_rules
 from starling.kernels.weighted_sampling import take_weighted
+from starling.plan.fanouts import Fanout
 from starling.plan.source import NeighbourSource
 
 
@@ -102,3 +105,33 @@ class WeightedNeighbours(HopSampler):
             replace=self.replace,
             threads=self.threads,
         )
+
+
+class NeighboursByType(HopSampler):
+    """So many in-edges of each relation, all equally likely; `fanouts` has a number for each."""
+
+    def __init__(
+        self, graph: NeighbourSource, fanouts: Sequence[Fanout], replace: bool = False, threads: int | None = None
+    ) -> None:
+        if graph.edge_type is None:
+            raise InputError("Fan-outs by relation need edge types, and the graph has none. Give plain numbers, such as 15,10.")
+        self.graph, self.replace, self.threads = graph, replace, threads
+        self._rules = EdgeRules(rule_numbers(fanouts), graph.edge_type)
+
+    def take(self, rows: NDArray[Any], moment: Moment) -> Taken:
+        """A sample of each relation, with a scale for each edge."""
+        return take_by_rules(
+            self.graph.incoming,
+            self._rules,
+            rows,
+            self.graph.positions_of(rows),
+            None,
+            moment.key,
+            replace=self.replace,
+            threads=self.threads,
+        )
+
+
+def rule_numbers(fanouts: Sequence[Fanout]) -> NDArray[np.int64]:
+    """Fan-outs as a kernel takes them."""
+    return np.array([ALL if fanout == "all" else fanout for fanout in fanouts], np.int64)

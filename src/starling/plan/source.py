@@ -1,4 +1,4 @@
-"""What a sampler needs of a graph: in-neighbour lists, where its rows stood in the imported graph, edge weights.
+"""What a sampler needs of a graph: in-neighbour lists, where its rows stood in the imported graph, edges' weights, types and times.
 
 A whole graph and a shard look alike from here. Rows that a shard knows only as a far halo have no list; asking for one is an
 error, not an empty neighbourhood.
@@ -27,8 +27,9 @@ class NeighbourSource:
     """In-neighbour lists of the first rows of a graph, neighbours being numbers of its `rows` rows.
 
     `position` [rows] is each row's place in the imported graph, by which random choices are keyed (None: the row itself).
-    `edge_weight` has a value for each entry of the lists. `degree` [rows] are in-degrees in the whole graph, needed where some
-    rows have no list here. Lists keep the imported order of edges.
+    `edge_weight`, `edge_type` and `edge_time` have a value for each entry of the lists, `node_time` for each row: the moment it is
+    to be known at. `relations` are the names of edge types, `types` how many there are. `degree` [rows] are in-degrees in the whole
+    graph, needed where some rows have no list here. Lists keep the imported order of edges.
     """
 
     incoming: Csr
@@ -36,16 +37,20 @@ class NeighbourSource:
     position: NDArray[Any] | None = None
     edge_weight: NDArray[Any] | None = None
     degree: NDArray[Any] | None = None
+    edge_type: NDArray[Any] | None = None
+    relations: tuple[str, ...] = ()
+    types: int = 0
+    edge_time: NDArray[Any] | None = None
+    node_time: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         if self.rows > np.iinfo(np.int32).max:
             raise InputError(f"Expected at most {np.iinfo(np.int32).max:,} rows to sample from, got {self.rows:,}.")
         check_nodes(self.incoming.neighbours, self.rows)
-        weight = self.edge_weight
-        if weight is not None and weight.shape != self.incoming.neighbours.shape:
-            raise InputError(
-                f"Expected one weight for each of {len(self.incoming.neighbours):,} edges, got an array of shape {weight.shape}."
-            )
+        for noun, values in (("weight", self.edge_weight), ("type", self.edge_type), ("time", self.edge_time)):
+            if values is not None and values.shape != self.incoming.neighbours.shape:
+                edges = len(self.incoming.neighbours)
+                raise InputError(f"Expected one {noun} for each of {edges:,} edges, got an array of shape {values.shape}.")
 
     def positions_of(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Where rows stood in the imported graph."""

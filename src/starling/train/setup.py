@@ -181,7 +181,7 @@ def request_of(config: RunConfig, memory: int) -> SourceRequest:
     """What this run reads: the edge tables of its model and strategy, and features within the budget."""
     name, settings = config.model.name, config.model.settings
     wanted = {"gate": {"attr"}, "rgcn": {"type"}, "rgat": {"type"}}.get(name, set())
-    if settings.get("relational") or names_types(config.strategy.settings.get("fanouts")):
+    if settings.get("relational") or _by_relation(config.strategy.settings):
         wanted = wanted | {"type"}
     if settings.get("edge_weights") or config.strategy.settings.get("sampling") == "weighted":
         wanted = wanted | {"weight"}
@@ -195,6 +195,10 @@ def request_of(config: RunConfig, memory: int) -> SourceRequest:
         memory // _FEATURE_SHARE,
         by_type=bool(settings.get("by_type")),
     )
+
+
+def _by_relation(strategy: Mapping[str, Any]) -> bool:
+    return bool(strategy.get("type_fanouts")) or names_types(strategy.get("fanouts"))
 
 
 @dataclass(frozen=True)
