@@ -72,6 +72,14 @@ def place_in_run() -> Place:
     return Place(*map(int, given.values()))
 
 
+def ranks_in_environment() -> tuple[int, int]:
+    """This process's rank and how many there are, by torchrun's variables; a process that was started alone is the first of one."""
+    rank, size = os.environ.get("RANK", "0"), os.environ.get("WORLD_SIZE", "1")
+    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+        raise InputError(f"Expected RANK below WORLD_SIZE in the environment, got '{rank}' and '{size}'. Start with torchrun.")
+    return int(rank), int(size)
+
+
 def set_worker_threads(threads: int | None, workers: int) -> int:
     """Give this process its share of the machine's cores: what was asked for, STARLING_THREADS, or an equal share.
 

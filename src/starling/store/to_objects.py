@@ -18,8 +18,8 @@ from starling.store.graph import CsrTable, Graph
 from starling.stream.bridges.columns import quiet
 
 _MASKS = ("train", "val", "test")
-_PYG_NODES = {"type": "node_type", **{name: f"{name}_mask" for name in _MASKS}}
-_PYG_EDGES = {name: f"edge_{name}" for name in ("weight", "attr", "type", "time", "split")}
+PYG_NODES = {"type": "node_type", **{name: f"{name}_mask" for name in _MASKS}}
+PYG_EDGES = {name: f"edge_{name}" for name in ("weight", "attr", "type", "time", "split")}
 _DGL_NODES = {"x": "feat", "y": "label", "type": "_TYPE", **{name: f"{name}_mask" for name in _MASKS}}
 _DGL_EDGES = {"attr": "feat", "type": "_TYPE"}
 
@@ -35,21 +35,21 @@ def to_pyg(graph: Graph) -> Any:
     except ImportError as error:
         raise MissingExtra("torch-geometric", "pyg", "Making a PyG object") from error
     if not is_typed(graph):
-        data = Data(edge_index=_tensor(np.asarray(graph.edges).T), num_nodes=graph.nodes)
-        _fill(data, _node_tables(graph), _PYG_NODES)
-        _fill(data, _edge_tables(graph), _PYG_EDGES)
+        data = Data(edge_index=to_tensor(np.asarray(graph.edges).T), num_nodes=graph.nodes)
+        _fill(data, _node_tables(graph), PYG_NODES)
+        _fill(data, _edge_tables(graph), PYG_EDGES)
         if graph.manifest.ids != "position":
             data.user_id = _pyg_ids(graph, slice(None))
         return data
     data = HeteroData()
     for nodes in nodes_by_type(graph):
         data[nodes.type].num_nodes = len(nodes.positions)
-        _fill(data[nodes.type], nodes.tables, _PYG_NODES)
+        _fill(data[nodes.type], nodes.tables, PYG_NODES)
         if graph.manifest.ids != "position":
             data[nodes.type].user_id = _pyg_ids(graph, nodes.positions)
     for edges in edges_by_type(graph):
-        data[edges.type].edge_index = _tensor(np.stack([edges.source, edges.destination]))
-        _fill(data[edges.type], edges.tables, _PYG_EDGES)
+        data[edges.type].edge_index = to_tensor(np.stack([edges.source, edges.destination]))
+        _fill(data[edges.type], edges.tables, PYG_EDGES)
     return data
 
 
@@ -67,21 +67,21 @@ def to_dgl(graph: Graph) -> Any:
         ) from error
     if not is_typed(graph):
         pairs = np.asarray(graph.edges).astype(np.int64)
-        made = dgl.graph((_tensor(pairs[:, 0]), _tensor(pairs[:, 1])), num_nodes=graph.nodes)
+        made = dgl.graph((to_tensor(pairs[:, 0]), to_tensor(pairs[:, 1])), num_nodes=graph.nodes)
         whole = NodesOfType(made.ntypes[0], np.arange(graph.nodes), _node_tables(graph))
         _fill_dgl(made, graph, [whole])
         for name, table in _edge_tables(graph).items():
-            made.edges[made.canonical_etypes[0]].data[_DGL_EDGES.get(name, name)] = _tensor(table)
+            made.edges[made.canonical_etypes[0]].data[_DGL_EDGES.get(name, name)] = to_tensor(table)
         return made
     parts, relations = nodes_by_type(graph), edges_by_type(graph)
     made = dgl.heterograph(
-        {edges.type: (_tensor(edges.source), _tensor(edges.destination)) for edges in relations},
+        {edges.type: (to_tensor(edges.source), to_tensor(edges.destination)) for edges in relations},
         num_nodes_dict={nodes.type: len(nodes.positions) for nodes in parts},
     )
     _fill_dgl(made, graph, parts)
     for edges in relations:
         for name, table in edges.tables.items():
-            made.edges[edges.type].data[_DGL_EDGES.get(name, name)] = _tensor(table)
+            made.edges[edges.type].data[_DGL_EDGES.get(name, name)] = to_tensor(table)
     return made
 
 
@@ -140,10 +140,11 @@ def _user_ids(graph: Graph, chosen: slice | NDArray[np.int64]) -> list[Any]:
 
 def _pyg_ids(graph: Graph, chosen: slice | NDArray[np.int64]) -> Any:
     ids = _user_ids(graph, chosen)
-    return ids if graph.manifest.ids == "string" else _tensor(np.array(ids, np.int64))
+    return ids if graph.manifest.ids == "string" else to_tensor(np.array(ids, np.int64))
 
 
-def _tensor(table: NDArray[Any] | CsrTable) -> Any:
+def to_tensor(table: NDArray[Any] | CsrTable) -> Any:
+    """A table as PyG's and DGL's objects hold it: a tensor of its own, whole numbers as int64."""
     import torch
 
     if isinstance(table, CsrTable):
@@ -157,16 +158,16 @@ def _tensor(table: NDArray[Any] | CsrTable) -> Any:
 def _fill(store: Any, tables: dict[str, Any], names: dict[str, str]) -> None:
     for name, table in tables.items():
         several = name == "y" and table.ndim == 2
-        store[names.get(name, name)] = _tensor(table.astype(np.float32) if several else table)
+        store[names.get(name, name)] = to_tensor(table.astype(np.float32) if several else table)
 
 
 def _fill_dgl(made: Any, graph: Graph, parts: list[NodesOfType]) -> None:
     for part in parts:
         data = made.nodes[part.type].data
         for name, table in part.tables.items():
-            data[_DGL_NODES.get(name, name)] = _tensor(table.dense(slice(None)) if isinstance(table, CsrTable) else table)
+            data[_DGL_NODES.get(name, name)] = to_tensor(table.dense(slice(None)) if isinstance(table, CsrTable) else table)
         if graph.manifest.ids == "integer":
-            data["user_id"] = _tensor(np.array(_user_ids(graph, part.positions), np.int64))
+            data["user_id"] = to_tensor(np.array(_user_ids(graph, part.positions), np.int64))
 
 
 def _rows(tables: dict[str, Any], type_names: tuple[str, ...], count: int) -> list[dict[str, Any]]:

@@ -1,0 +1,12 @@
+"""Which PyG object a graph's batches are."""
+
+from __future__ import annotations
+
+from starling.engine.data.kv import KeyValueStore
+from starling.loader.pyg_batch import DataMaker, PlainMaker
+from starling.store.parts import Parts
+
+
+def make_maker(parts: Parts, store: KeyValueStore) -> DataMaker:
+    """``HeteroData`` where node types have names, else ``Data``."""
+    return PlainMaker(parts, store)

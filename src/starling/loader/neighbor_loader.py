@@ -1,0 +1,134 @@
+"""`NeighborLoader`: PyG's loader of the same name, on parts of a graph, in every process of a script that torchrun started.
+
+    loader = NeighborLoader("parts", [15, 10], batch_size=1024, input_nodes="train", shuffle=True)
+    for batch in loader:                                   # a torch_geometric.data.Data, or HeteroData where nodes have types
+        out = model(batch.x, batch.edge_index)[: batch.batch_size]
+
+Ranks share the input nodes; neighbours and features come from all parts, wherever they lie. Choices are keyed by (seed, epoch,
+step, node): for given seeds a batch is the same on any number of ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.comm.tags import Channel
+from starling.comm.team import Team
+from starling.engine.data.kv import KeyValueStore
+from starling.engine.data.neighbours import AllParts, OwnParts
+from starling.engine.data.places import Places
+from starling.engine.data.split import spread_homes
+from starling.engine.hybrid.exchange import Calls
+from starling.loader.makers import make_maker
+from starling.loader.ranks import team_of_script
+from starling.loader.seeds import SeedBatch, Seeds
+from starling.loader.subgraph import SubgraphSampler
+from starling.plan.background import Background
+from starling.plan.mini import Mini, hop_samplers
+from starling.store.parts import Parts, open_parts
+
+_CALLS = 64
+"""Messages of one loader's step; loaders of a script have numbers of their own."""
+_MOST_LOADERS = 64
+
+
+class NeighborLoader:
+    """Batches of sampled neighbourhoods, as PyG's NeighborLoader gives them.
+
+    `input_nodes` are the nodes to start from: the name of a mask ("train"), a mask, or node numbers of the imported graph; of a
+    typed graph ("paper", mask) or ("paper", numbers within the type). `fanouts` are neighbours a hop, −1 for all; of a typed graph
+    they hold for each edge type. `pad` gives every rank the same number of batches, so that collectives of the script never hang;
+    without it ranks may differ by one. `local_only` stays within a rank's own parts and their halo.
+    """
+
+    def __init__(
+        self,
+        parts: Path | str,
+        fanouts: Sequence[int] | Mapping[Any, Sequence[int]],
+        batch_size: int = 1,
+        *,
+        input_nodes: Any = "train",
+        shuffle: bool = False,
+        drop_last: bool = False,
+        pad: bool = True,
+        replace: bool = False,
+        local_only: bool = False,
+        seed: int = 0,
+        prefetch: int = 2,
+        team: Team | None = None,
+    ) -> None:
+        self._team = team if team is not None else team_of_script()
+        self.parts = open_parts(parts)
+        self._places = Places(self.parts, self._team)
+        self._maker = make_maker(self.parts, KeyValueStore(self._places))
+        hops = self._maker.hops(fanouts)
+        settings = Mini.Settings.model_validate({"fanouts": self._maker.fanouts(fanouts), "replace": replace})
+        around = (OwnParts if local_only else AllParts)(
+            self._places, lambda lists: hop_samplers(settings, self._maker.listed(lists), hops, None), entries=True
+        )
+        self._sampler = SubgraphSampler(around, hops, seed)
+        positions = self._maker.positions(input_nodes)
+        self._seeds = Seeds(
+            np.asarray(self.parts.global_of_position[positions], np.int64),
+            positions,
+            batch_size,
+            _homes(self._places, self.parts),
+            self._team.rank,
+            seed=seed,
+            shuffle=shuffle,
+            pad=pad,
+            drop_last=drop_last,
+            own_only=local_only,
+        )
+        self._prefetch, self._epoch = prefetch, 0
+        self._number = _loader_number(self._team)
+
+    def __len__(self) -> int:
+        """Batches of this rank in an epoch; with `pad` the same on every rank."""
+        return len(self._seeds)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is this epoch, from 1; otherwise each one is the next."""
+        self._epoch = epoch - 1
+
+    def __iter__(self) -> Iterator[Any]:
+        """One epoch, prepared in the background."""
+        self._epoch += 1
+        batches = self._batches(self._epoch)
+        if not self._prefetch:
+            yield from batches
+            return
+        with Background(batches, stage="loading batches", depth=self._prefetch) as ready:
+            yield from ready
+
+    def _batches(self, epoch: int) -> Iterator[Any]:
+        for step, seeds in enumerate(self._seeds.epoch(epoch)):
+            yield self._batch(seeds, epoch, step)
+
+    def _batch(self, seeds: SeedBatch, epoch: int, step: int) -> Any:
+        first = self._number * 2 * _CALLS
+        number = epoch * len(self) + step
+        found = self._sampler.sample(seeds.ids, epoch, step, Calls(number, Channel.SAMPLE, first))
+        return self._maker.batch(found, seeds.input_id, Calls(number, Channel.FETCH, first))
+
+
+def _homes(places: Places, parts: Parts) -> NDArray[np.int64]:
+    """The ids each rank is at home with."""
+    subs = [np.asarray(record.sub_offsets, np.int64) for record in parts.manifest.shards]
+    return spread_homes(parts.offsets, subs, places.team.size)
+
+
+_loaders: WeakKeyDictionary[Team, int] = WeakKeyDictionary()
+
+
+def _loader_number(team: Team) -> int:
+    """Loaders are numbered in the order in which a script makes them, the same on every rank."""
+    number = _loaders.get(team, 0)
+    _loaders[team] = number + 1
+    return number % _MOST_LOADERS

@@ -1,0 +1,130 @@
+"""A sampled neighbourhood as PyG's ``Data``: nodes and edges with all their tables, under the names PyG gives them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.errors import InputError, MissingExtra, nearest
+from starling.engine.data.kv import KeyValueStore
+from starling.engine.hybrid.exchange import Calls
+from starling.loader.subgraph import Subgraph
+from starling.plan.source import NeighbourSource
+from starling.store.parts import Parts
+from starling.store.to_objects import PYG_EDGES, PYG_NODES, to_tensor
+from starling.stream.bridges.columns import quiet
+
+Fanouts = Sequence[int] | Mapping[Any, Sequence[int]]
+
+
+class DataMaker(ABC):
+    """Makes PyG objects of one kind of graph."""
+
+    def __init__(self, parts: Parts, store: KeyValueStore) -> None:
+        self.parts, self.store = parts, store
+        try:
+            with quiet():  # its import meets deprecations of its own
+                import torch_geometric.data as pyg
+        except ImportError as error:
+            raise MissingExtra("torch-geometric", "pyg", "Loading PyG batches") from error
+        self._pyg = pyg
+
+    @abstractmethod
+    def fanouts(self, given: Fanouts) -> Any:
+        """Fan-outs as the strategy `mini` takes them."""
+
+    @abstractmethod
+    def hops(self, given: Fanouts) -> int:
+        """How many hops they are for."""
+
+    @abstractmethod
+    def positions(self, input_nodes: Any) -> NDArray[np.int64]:
+        """Positions in the imported graph of the nodes to start from, in the order given."""
+
+    @abstractmethod
+    def batch(self, found: Subgraph, input_id: NDArray[np.int64], calls: Calls) -> Any:
+        """The object for one neighbourhood; every rank makes its batches in the same order."""
+
+    def listed(self, lists: NeighbourSource) -> NeighbourSource:
+        """A part's lists as the samplers need them."""
+        return lists
+
+    def named_mask(self, name: str) -> NDArray[np.int64]:
+        """Positions of the nodes of a stored mask, ascending."""
+        name, known = name.removesuffix("_mask"), self.parts.manifest.node_tables
+        if name not in known:
+            raise InputError(f"{self.parts.path} has no mask '{name}' to start from. {nearest(name, known)}")
+        masks = [np.asarray(self.parts.shard(part).node_table(name), np.bool_) for part in range(len(self.parts))]
+        return np.sort(np.asarray(self.parts.position_of_global[np.flatnonzero(np.concatenate(masks))], np.int64))
+
+    def edge_numbers(self, entry: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Where edges stood in the imported graph; None where some parts are on other hosts."""
+        places = self.store.places
+        if places.far:
+            return None
+        part = np.searchsorted(places.first_entry, entry, side="right") - 1
+        numbers = np.empty(len(entry), np.int64)
+        for owner in np.unique(part).tolist():
+            mine = part == owner
+            numbers[mine] = self.parts.shard(owner).incoming.edge[entry[mine] - places.first_entry[owner]]
+        return numbers
+
+
+class PlainMaker(DataMaker):
+    """``Data`` of a graph whose nodes are all of one kind."""
+
+    def fanouts(self, given: Fanouts) -> Any:
+        """As they are."""
+        if isinstance(given, Mapping):
+            raise InputError("Fan-outs by edge type need a graph with node types, got one without. Give one number a hop.")
+        return list(given)
+
+    def hops(self, given: Fanouts) -> int:
+        """One a number."""
+        return len(given)
+
+    def positions(self, input_nodes: Any) -> NDArray[np.int64]:
+        """A stored mask by its name, a mask, or node numbers."""
+        if isinstance(input_nodes, str):
+            return self.named_mask(input_nodes)
+        return chosen_nodes(input_nodes, self.parts.manifest.nodes)
+
+    def batch(self, found: Subgraph, input_id: NDArray[np.int64], calls: Calls) -> Any:
+        """Every table of nodes and edges, `n_id` being node numbers of the imported graph."""
+        data = self._pyg.Data(edge_index=to_tensor(np.stack([found.source, found.destination])), num_nodes=len(found.nodes))
+        for name, table in self.parts.manifest.node_tables.items():
+            if table.of_type is None:
+                data[PYG_NODES.get(name, name)] = node_tensor(name, self.store.pull(name, found.nodes, calls))
+        for name in self.parts.manifest.edge_tables:
+            data[PYG_EDGES.get(name, name)] = to_tensor(self.store.pull(name, found.entry, calls, kind="edge"))
+        data.n_id = to_tensor(np.asarray(self.parts.position_of_global[found.nodes]))
+        numbers = self.edge_numbers(found.entry)
+        if numbers is not None:
+            data.e_id = to_tensor(numbers)
+        data.input_id, data.batch_size = to_tensor(input_id), len(input_id)
+        data.num_sampled_nodes, data.num_sampled_edges = list(found.nodes_by_hop), list(found.edges_by_hop)
+        return data
+
+
+def node_tensor(name: str, rows: NDArray[Any]) -> Any:
+    """A node table as PyG holds it: labels of several classes are floats."""
+    return to_tensor(rows.astype(np.float32) if name == "y" and rows.ndim == 2 else rows)
+
+
+def chosen_nodes(mask_or_nodes: Any, nodes: int) -> NDArray[np.int64]:
+    """The numbers that a mask [V], or a list of numbers, stands for."""
+    given = np.asarray(mask_or_nodes)
+    if given.dtype == np.bool_:
+        if given.shape != (nodes,):
+            raise InputError(f"Expected a mask of {nodes:,} nodes as input_nodes, got one of shape {given.shape}.")
+        return np.flatnonzero(given)
+    found: NDArray[np.int64] = given.astype(np.int64).reshape(-1)
+    if len(found) and not (found.min() >= 0 and found.max() < nodes):
+        raise InputError(f"Expected input_nodes in [0, {nodes:,}), got {found.min():,} … {found.max():,}.")
+    if len(np.unique(found)) < len(found):
+        raise InputError("Expected every node once in input_nodes, got some twice.")
+    return found

@@ -1,0 +1,253 @@
+"""Model averaging: equal to one process on one part, the same for any number of workers, exact in its evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from starling.comm.in_process import run_threads
+from starling.core.errors import InputError
+from starling.launch.trainer import Trainer
+from starling.nn.registry import MODELS
+from starling.train import average_setup
+from starling.train.config import RunConfig, merged
+from starling.train.prediction import PredictRequest, predict
+from starling.train.results import TrainResult
+from starling.train.trainer import fit
+from tests.engine.hybrid.runs import cut, small_graph
+from tests.support.ranks import run_ranks
+from tests.support.trainable import trainable_graph
+
+Tables = dict[str, dict[str, Any]]
+PARTS = 5
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph with all tables, cut into one part and into five, of which one has no node and one no training node."""
+    folder = tmp_path_factory.mktemp("average")
+    graph = small_graph(folder / "g")
+    draw = np.random.default_rng(7)
+    owner = draw.choice([0, 1, 3, 4], 61, p=[0.2, 0.5, 0.2, 0.1])
+    train = np.asarray(graph.node_table("train"))
+    owner[train & (owner == 4)] = 3
+    cut(graph, folder / "five", PARTS, owner)
+    cut(graph, folder / "two-hops", PARTS, owner, halo_hops=2)
+    cut(graph, folder / "one", 1, np.zeros(61, np.int64))
+    return folder
+
+
+def tables(path: Path, *changes: Tables) -> Tables:
+    base: Tables = {
+        "data": {"path": str(path)},
+        "model": {"name": "sage", "hidden": 8, "dropout": 0.25},
+        "strategy": {"name": "mini", "batch_size": 8, "fanouts": "3,2"},
+        "optimizer": {"lr": 0.05},
+        "run": {"epochs": 4, "seed": 3, "evaluate_every": 4},
+        "team": {"parallel": "data"},
+        "sync": {"name": "average"},
+    }
+    return merged(base, *changes)
+
+
+def train(path: Path, run: Path, workers: int, *changes: Tables) -> list[TrainResult]:
+    """What every worker of a team of threads learns."""
+    config = RunConfig.from_tables(tables(path, *changes, {"team": {"workers": workers}}))
+    return run_threads(workers, lambda team: fit(config, run, team=team))
+
+
+def weights(result: TrainResult) -> dict[str, torch.Tensor]:
+    return result.model.state_dict()
+
+
+def assert_identical(found: TrainResult, expected: TrainResult) -> None:
+    assert found.losses == expected.losses
+    assert found.scores == expected.scores
+    for name, value in weights(expected).items():
+        assert torch.equal(weights(found)[name], value), name
+
+
+ONE_PROCESS: Tables = {"team": {"parallel": "hybrid"}, "sync": {"name": "gradient"}}
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_one_part_equals_one_process_to_the_bit(place: Path, tmp_path: Path, every: int, schedule: str) -> None:
+    changes: Tables = {"schedule": {"name": schedule}, "model": {"norm": "batch"}}
+    (found,) = train(place / "one" / "parts", tmp_path / "average", 1, changes, {"sync": {"every": every}})
+    alone = Trainer(tables(place / "g", changes, ONE_PROCESS), run=tmp_path / "alone").fit()
+    assert_identical(found, alone)
+    assert found.sync == "average"
+    lines = [[json.loads(line) for line in (tmp_path / name / "metrics.jsonl").open()] for name in ("average", "alone")]
+    assert [line["rate"] for line in lines[0]] == [line["rate"] for line in lines[1]]
+    assert not (tmp_path / "average" / "scratch").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"sync": {"every": 3, "correct": True, "correct_steps": 2}},
+        {"strategy": {"name": "global"}, "model": {"name": "gcn", "edge_weights": True, "norm": "batch"}},
+        {"strategy": {"name": "cluster", "clusters": 3}, "sync": {"moments": "reset"}},
+        {"strategy": {"name": "saint", "count": 10, "coverage": 5}, "optimizer": {"name": "sgd", "momentum": 0.9}},
+        {"data": {"normalize": "standard"}, "model": {"jump": "cat"}, "run": {"memory": 600 << 20}},
+    ],
+    ids=["mini", "corrected", "global", "cluster", "saint", "scaled"],
+)
+def test_any_number_of_workers_gives_the_same_bits(place: Path, tmp_path: Path, changes: Tables) -> None:
+    path = place / "five" / "parts"
+    (alone,) = train(path, tmp_path / "1", 1, changes)
+    for workers in (2, 4):
+        if "memory" in changes.get("run", {}):
+            changes = merged(changes, {"run": {"memory": workers * (600 << 20)}})
+        for found in train(path, tmp_path / str(workers), workers, changes):
+            assert_identical(found, alone)
+            assert found.workers == workers
+
+
+def test_a_round_is_the_weighted_mean_of_parts_trained_alone(place: Path, tmp_path: Path) -> None:
+    """Each part trained as a run of its own gives the models whose mean a round is."""
+    from starling.train.average import AveragingLoop
+
+    path, kept = place / "five" / "parts", dict[int, torch.Tensor]()
+    sgd: Tables = {"optimizer": {"name": "sgd", "lr": 0.1}, "run": {"epochs": 2}, "sync": {"every": 2}}
+    original = AveragingLoop._train_part
+
+    def watched(self: AveragingLoop, part: Any, *rest: Any) -> Any:
+        losses = original(self, part, *rest)
+        kept[part.part] = torch.cat([value.detach().reshape(-1).double() for value in self._model.parameters()])
+        return losses
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AveragingLoop, "_train_part", watched)
+        (found,) = train(path, tmp_path / "run", 1, sgd)
+    sizes = {0: 0, 1: 0, 3: 0}
+    from starling.store.parts import open_parts
+
+    parts = open_parts(path)
+    for part in sizes:
+        sizes[part] = int(np.asarray(parts.shard(part).node_table("train")).sum())
+    assert kept.keys() == sizes.keys(), "a part without training nodes is not trained"
+    expected = sum(sizes[part] * kept[part] for part in kept) / sum(sizes.values())
+    flat = torch.cat([value.reshape(-1).double() for value in found.model.parameters()])
+    torch.testing.assert_close(flat, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_evaluation_is_that_of_the_whole_graph(place: Path, tmp_path: Path, name: str) -> None:
+    """The scores of a run are those `infer` finds for its weights, for every model, however small the blocks."""
+    own = {"rgcn": {}, "gate": {}, "sgc": {}}.get(name, {"norm": "batch"})
+    model: Tables = {"model": {"name": name, **own}, "run": {"epochs": 1, "evaluate_every": 1}}
+    plain = {"hidden", "dropout"} if name == "sgc" else set()
+    given = tables(place / "five" / "parts", model)
+    given["model"] = {key: value for key, value in given["model"].items() if key not in plain}
+    config = RunConfig.from_tables(merged(given, {"team": {"workers": 2}}))
+    found = run_threads(2, lambda team: fit(config, tmp_path / "run", team=team))
+    told = predict(PredictRequest(tmp_path / "run", tmp_path / "out.csv", graph=place / "g"))
+    assert found[0].scores == found[1].scores == told.scores
+
+
+def test_a_second_hop_of_halo_is_used(place: Path, tmp_path: Path) -> None:
+    """With as many hops of halo as layers, full neighbourhoods are whole: part i's gradient is that of its targets in the graph."""
+    full: Tables = {
+        "strategy": {"name": "mini", "fanouts": "all"},
+        "optimizer": {"name": "sgd", "lr": 0.3},
+        "run": {"epochs": 1, "evaluate_every": 1},
+        "model": {"dropout": 0.0},
+    }
+    # one step a part from the same weights: the mean of their moves, weighted by nodes, is the move of one step on all of them
+    (found,) = train(place / "two-hops" / "parts", tmp_path / "average", 1, full)
+    alone = Trainer(tables(place / "g", full, ONE_PROCESS), run=tmp_path / "alone").fit()
+    for name, value in weights(alone).items():
+        torch.testing.assert_close(weights(found)[name], value, rtol=1e-5, atol=1e-6)
+    (near,) = train(place / "five" / "parts", tmp_path / "near", 1, full)
+    assert any(not torch.allclose(weights(near)[name], value, rtol=1e-4) for name, value in weights(alone).items())
+
+
+def test_correction_sees_edges_between_parts(place: Path, tmp_path: Path) -> None:
+    changes: Tables = {"sync": {"correct": True, "correct_steps": 1}, "optimizer": {"name": "sgd", "lr": 0.2}}
+    short: Tables = {"run": {"epochs": 1, "evaluate_every": 1}, "model": {"dropout": 0.0}, "strategy": {"batch_size": 36}}
+    (plain,) = train(place / "five" / "parts", tmp_path / "plain", 1, short, {"optimizer": {"name": "sgd", "lr": 0.2}})
+    (found,) = train(place / "five" / "parts", tmp_path / "corrected", 1, short, changes)
+    # the correction is one full-batch step of one process, from the mean
+    from starling.engine.source import SourceRequest, open_source
+    from starling.nn.view import View
+
+    source, model = open_source(place / "g", SourceRequest()), plain.model.train()
+    rows = source.splits["train"]
+    assert source.y is not None
+    loss = torch.nn.functional.cross_entropy(
+        model(View(source.whole), source.x)[torch.from_numpy(rows)], torch.from_numpy(source.y[rows])
+    )
+    loss.backward()  # type: ignore[no-untyped-call]
+    for name, value in model.named_parameters():
+        assert value.grad is not None
+        torch.testing.assert_close(weights(found)[name], (value - 0.2 * value.grad).detach(), rtol=1e-4, atol=1e-6)
+
+
+def test_rounds_and_their_records(place: Path, tmp_path: Path) -> None:
+    changes: Tables = {"run": {"epochs": 5, "evaluate_every": 1}, "sync": {"every": 2}}
+    (found,) = train(place / "five" / "parts", tmp_path / "run", 1, changes)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    assert [line["epoch"] for line in lines] == [1, 2, 3, 4, 5]
+    assert ["test" in line for line in lines] == [False, True, False, True, True], "evaluated when models were averaged"
+    assert found.losses[-1] < found.losses[0]
+    assert RunConfig.read(tmp_path / "run" / "config.toml").sync.every == 2
+
+
+BAD: list[tuple[Tables, str]] = [
+    ({"sync": {"name": "gradient", "every": 2}}, "--every 2 is for --sync average"),
+    ({"sync": {"name": "gradient", "correct": True}}, "--correct is for --sync average"),
+    ({"team": {"parallel": "hybrid"}}, "Pass --parallel data"),
+    ({"team": {"shuffle": "global"}}, "Leave it out"),
+    ({"sync": {"staleness": 1}}, "--staleness and --in-flight are for --sync stale"),
+    ({"team": {"workers": 6}}, "at most as many workers as parts, got 6 workers for 5 parts"),
+    ({"run": {"memory": 1 << 20}}, "needs 504.0 MiB at least; got 1.0 MiB"),
+    ({"embedding": {"dim": 4}}, "Embeddings are learnt by --sync gradient"),
+    ({"sync": {"every": 0}}, "every"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD, ids=[message for _, message in BAD])
+def test_wrong_settings_are_refused(place: Path, tmp_path: Path, changes: Tables, message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        Trainer(tables(place / "five" / "parts", changes), run=tmp_path / "run").fit()
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_training_nodes_anywhere_is_refused(tmp_path: Path) -> None:
+    graph = trainable_graph(tmp_path / "g", train=np.zeros(60, np.bool_))
+    path = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
+    with pytest.raises(InputError, match="no training nodes"):
+        Trainer(tables(path), run=tmp_path / "run").fit()
+
+
+def test_a_vertex_cut_is_refused(tmp_path: Path) -> None:
+    graph = trainable_graph(tmp_path / "g")
+    path = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2, np.arange(graph.manifest.edges) % 2)
+    with pytest.raises(InputError, match="vertex-cut"):
+        Trainer(tables(path), run=tmp_path / "run").fit()
+
+
+def test_processes_give_the_bits_of_threads(place: Path, tmp_path: Path) -> None:
+    (alone,) = train(place / "five" / "parts", tmp_path / "1", 1)
+    given = tables(place / "five" / "parts", {"team": {"workers": 2}})
+    for flat, losses in run_ranks(2, learn_in_process, given, tmp_path / "2"):
+        assert losses == alone.losses
+        for name, value in weights(alone).items():
+            np.testing.assert_array_equal(flat[name], value.numpy())
+
+
+def learn_in_process(team: Any, given: Tables, run: Path) -> tuple[dict[str, Any], tuple[float, ...]]:
+    result = fit(RunConfig.from_tables(given), run, team=team)
+    return {name: value.numpy() for name, value in result.model.state_dict().items()}, result.losses
+
+
+def test_the_program_itself_is_within_what_is_set_aside_for_it() -> None:
+    assert average_setup.PROGRAM_BYTES == 440 << 20
