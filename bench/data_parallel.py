@@ -1,0 +1,268 @@
+"""Data-parallel training: beside DistDGL 1.1.3, what each part of the design brings, and what the cache saves.
+
+    python bench/data_parallel.py distdgl --peers DIR [--graph DIR] --fanouts 25,10 --batch 1024
+    python bench/data_parallel.py ablation [--graph DIR | --nodes N --edges E]
+    python bench/data_parallel.py cache [--graph DIR | --nodes N --edges E]
+    python bench/data_parallel.py render
+
+DIR of --peers holds graph.py and distdgl_run (which finds its environment beside itself). A graph directory of the peers has edges,
+x, y, train, val and test as .npy files. Without --graph a block model is made, 200,000 nodes by default; for the size of
+ogbn-products pass --nodes 2400000 --edges 31000000 --features 100 --classes 47 --fanouts 15,10,5.
+
+Both sides: 2 workers of one thread each on this machine, SAGE with 128 hidden columns, Adam, `--batch` targets for each worker and
+step. DistDGL times some steps after the first ones. Of Starling's epochs the first (which compiles) is left out, and so is exact
+evaluation. Runs take turns, round after round; cells are medians. Ablation and cache run over sockets (--transport gloo), where
+every worker counts as one of another host. Raw lines go to results/data_parallel.jsonl, the tables into docs/data-parallel.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from doc_tables import write_table
+
+RESULTS = Path(__file__).parent / "results" / "data_parallel.jsonl"
+WORKERS = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("distdgl", "ablation", "cache", "render"))
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--graph", type=Path)
+    parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "starling-data-parallel")
+    for name, default in (("nodes", 200_000), ("edges", 5_000_000), ("features", 128), ("classes", 40), ("hidden", 128)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--fanouts", default="25,10")
+    parser.add_argument("--batch", type=int, default=1024, help="targets of a worker and step")
+    parser.add_argument("--steps", type=int, default=40, help="timed steps of DistDGL")
+    parser.add_argument("--train", type=int, default=60_000, help="training nodes of Starling's epochs, at most")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--caches", default="0,64MiB,256MiB")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    if asked.what == "distdgl" and asked.peers is None:
+        parser.error("pass --peers, the directory of distdgl_run")
+    if asked.what != "render":
+        asked.place.mkdir(parents=True, exist_ok=True)
+        {"distdgl": beside_distdgl, "ablation": ablation, "cache": caches}[asked.what](asked)
+    lines = [json.loads(line) for line in asked.output.read_text().splitlines()]
+    for name, table in (("distdgl", distdgl_table), ("ablation", ablation_table), ("cache", cache_table)):
+        if mine := [line for line in lines if line["what"] == name]:
+            write_table("data-parallel.md", f"data-{name}", table(mine))
+
+
+# ---- measuring ----
+
+
+def beside_distdgl(asked: argparse.Namespace) -> None:
+    graph = peers_graph(asked)
+    parts = partitioned(asked, "flock", WORKERS)
+    cases: list[tuple[str, tuple[object, ...]]] = [("starling", ()), ("starling, sockets", ("--transport", "gloo"))]
+    keep_others(asked, "distdgl")
+    for number in range(asked.rounds):
+        write(asked, "distdgl", "distdgl", number, distdgl(asked, graph))
+        for case, flags in cases:
+            write(asked, "distdgl", case, number, trained(asked, parts, *flags))
+
+
+def ablation(asked: argparse.Namespace) -> None:
+    """Each line adds one thing to the one before it."""
+    by_chance, by_flock = partitioned(asked, "random", WORKERS), partitioned(asked, "flock", WORKERS)
+    off, epoch = ("--set", "pipeline.mode=off"), ("--set", "pipeline.mode=epoch")
+    cases: list[tuple[str, Path, tuple[object, ...]]] = [
+        ("random parts, targets from anywhere, no pipeline", by_chance, ("--shuffle", "global", *off)),
+        ("+ parts by flock", by_flock, ("--shuffle", "global", *off)),
+        ("+ targets from the worker's own range", by_flock, off),
+        ("+ asynchronous pipeline", by_flock, epoch),
+        ("+ non-stop pipeline", by_flock, ()),
+        ("+ cache of 128 MiB", by_flock, ("--cache", "128MiB")),
+    ]
+    keep_others(asked, "ablation")
+    for number in range(asked.rounds):
+        for case, parts, flags in cases:
+            write(asked, "ablation", case, number, trained(asked, parts, "--transport", "gloo", *flags))
+
+
+def caches(asked: argparse.Namespace) -> None:
+    parts = partitioned(asked, "flock", WORKERS)
+    keep_others(asked, "cache")
+    for number in range(asked.rounds):
+        for size in asked.caches.split(","):
+            flags = () if size == "0" else ("--cache", size)
+            write(asked, "cache", size, number, trained(asked, parts, "--transport", "gloo", *flags))
+
+
+def keep_others(asked: argparse.Namespace, what: str) -> None:
+    """Lines of this measurement on this graph are replaced."""
+    before = asked.output.read_text().splitlines() if asked.output.exists() else []
+    kept = [line for line in before if (json.loads(line)["what"], json.loads(line)["graph"]) != (what, name_of(asked))]
+    asked.output.write_text("".join(f"{line}\n" for line in kept))
+
+
+def write(asked: argparse.Namespace, what: str, case: str, number: int, found: dict[str, Any]) -> None:
+    known = {
+        "what": what,
+        "graph": name_of(asked),
+        "case": case,
+        "round": number,
+        "fanouts": asked.fanouts,
+        "batch": asked.batch,
+    }
+    with asked.output.open("a") as file:
+        file.write(json.dumps({**known, **found, "load": os.getloadavg()[0]}) + "\n")
+    print(f"{what}, {case}: {found['batches_per_s']:.2f} batches/s", file=sys.stderr, flush=True)
+
+
+def name_of(asked: argparse.Namespace) -> str:
+    return asked.graph.name if asked.graph else f"{asked.nodes:,} nodes"
+
+
+def peers_graph(asked: argparse.Namespace) -> Path:
+    """The graph as the peers keep it."""
+    if asked.graph:
+        return asked.graph
+    place = asked.place / f"graph-{asked.nodes}"
+    if not place.exists():
+        size = [f"--{name}={getattr(asked, name)}" for name in ("nodes", "edges", "classes", "features")]
+        subprocess.run(
+            [sys.executable, str(asked.peers / "graph.py"), "make", str(place), *size], check=True, stdout=subprocess.DEVNULL
+        )
+    return place
+
+
+def imported(asked: argparse.Namespace) -> Path:
+    """The same graph as ours, with few enough training nodes for short epochs; a generated one where there are no peers."""
+    ours = asked.place / f"ours-{name_of(asked).replace(',', '').replace(' ', '-')}"
+    if ours.exists():
+        return ours
+    if asked.graph is None and asked.peers is None:
+        size = [f"--{name}={getattr(asked, name)}" for name in ("nodes", "edges", "classes", "features")]
+        train = round(100 * asked.train / asked.nodes)
+        starling("generate", "dcsbm", *size, "--split", f"{train}/10/10", "-o", ours)
+        return ours
+    graph = peers_graph(asked)
+    y, train = np.load(graph / "y.npy"), np.flatnonzero(np.load(graph / "train.npy"))
+    mask = np.isin(np.arange(len(y)), np.random.default_rng(0).permutation(train)[: asked.train])
+    with tempfile.TemporaryDirectory(dir=asked.place) as scratch:
+        tables = {"x": np.load(graph / "x.npy"), "y": y, "train_mask": mask, "test_mask": ~mask}
+        np.savez(Path(scratch) / "graph.npz", edge_index=np.load(graph / "edges.npy").T, num_nodes=len(y), **tables)
+        starling("import", Path(scratch) / "graph.npz", "-o", ours)
+    return ours
+
+
+def partitioned(asked: argparse.Namespace, method: str, count: int) -> Path:
+    graph = imported(asked)
+    parts = graph.with_name(f"{graph.name}-{method}-{count}")
+    if not parts.exists():
+        starling("partition", graph, "-p", count, "--method", method, "-o", parts)
+    return parts
+
+
+def starling(*arguments: object) -> Any:
+    command = [sys.executable, "-m", "starling", *map(str, arguments), "--json"]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def trained(asked: argparse.Namespace, parts: Path, *flags: object) -> dict[str, Any]:
+    """Batches of all workers a second, over the epochs after the first."""
+    layers = len(asked.fanouts.split(","))
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        model = ("--model", "sage", "--hidden", asked.hidden, "--layers", layers, "--lr", 0.01)
+        batches = ("--strategy", "mini", "--fanouts", asked.fanouts, "--batch-size", WORKERS * asked.batch)
+        team = ("--parallel", "data", "--workers", WORKERS, "--threads", 1)
+        length = ("--epochs", asked.epochs, "--evaluate-every", asked.epochs, "--run", run)
+        told = starling("train", parts, *model, *batches, *team, *length, *flags)
+        epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    steps = -(-count_of(parts, "train") // (WORKERS * asked.batch))
+    seconds = [line["seconds"] for line in epochs[1:]]
+    return {
+        "batches_per_s": WORKERS * steps / statistics.median(seconds),
+        "epoch_seconds": seconds,
+        "steps": steps,
+        "losses": [line["loss"] for line in epochs],
+        "peak_rss_bytes": told["peak_rss_bytes"],
+        "bytes_sent_per_epoch": told["bytes_sent_per_epoch"],
+        "test": told["test"],
+        "workers": epochs[-1]["workers"],
+    }
+
+
+def count_of(parts: Path, split: str) -> int:
+    return sum(int(np.count_nonzero(np.load(file))) for file in parts.glob(f"*/nodes/{split}.npy"))
+
+
+def distdgl(asked: argparse.Namespace, graph: Path) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--parts", WORKERS, "--trainers", WORKERS, "--threads", 1, "--fanouts", asked.fanouts, "--full-layers", ""]
+        size = ["--batch", asked.batch, "--steps", asked.steps, "--hidden", asked.hidden, "--work", folder, "--timeout", 1200]
+        command = [str(asked.peers / "distdgl_run"), str(graph), *map(str, flags), *map(str, size)]
+        ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    (found,) = [line for line in lines if line["measure"] == "sampled_training"]
+    return {key: value for key, value in found.items() if key not in ("graph", "batch", "fanouts")}
+
+
+# ---- tables ----
+
+
+def groups(lines: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        found.setdefault((line["graph"], line["case"]), []).append(line)
+    return found
+
+
+def rate(group: list[dict[str, Any]]) -> float:
+    return statistics.median(line["batches_per_s"] for line in group)
+
+
+def distdgl_table(lines: list[dict[str, Any]]) -> str:
+    found = groups(lines)
+    out = ["| graph | fan-outs | DistDGL, batches/s | Starling | times | Starling over sockets | times |"]
+    out.append("|---|---|---:|---:|---:|---:|---:|")
+    for graph in dict.fromkeys(line["graph"] for line in lines):
+        theirs, near, far = (rate(found[graph, case]) for case in ("distdgl", "starling", "starling, sockets"))
+        fanouts = next(line["fanouts"] for line in lines if line["graph"] == graph)
+        out.append(
+            f"| {graph} | {fanouts} | {theirs:.1f} | {near:.1f} | {near / theirs:.2f} | {far:.1f} | {far / theirs:.2f} |"
+        )
+    return "\n".join(out)
+
+
+def ablation_table(lines: list[dict[str, Any]]) -> str:
+    out = ["| graph | | batches/s | times the first | sent an epoch, MiB |", "|---|---|---:|---:|---:|"]
+    first: dict[str, float] = {}
+    for (graph, case), group in groups(lines).items():
+        first.setdefault(graph, rate(group))
+        sent = statistics.median(line["bytes_sent_per_epoch"] for line in group) / 2**20
+        out.append(f"| {graph} | {case} | {rate(group):.2f} | {rate(group) / first[graph]:.2f} | {sent:.0f} |")
+    return "\n".join(out)
+
+
+def cache_table(lines: list[dict[str, Any]]) -> str:
+    out = ["| graph | cache | an epoch, s | sent an epoch, MiB | hit rate |", "|---|---|---:|---:|---:|"]
+    for (graph, case), group in groups(lines).items():
+        seconds = statistics.median(second for line in group for second in line["epoch_seconds"])
+        sent = statistics.median(line["bytes_sent_per_epoch"] for line in group) / 2**20
+        hits = [worker["fetched"]["hit_rate"] for line in group for worker in line["workers"]]
+        rates = [hit for hit in hits if hit is not None]
+        hit = f"{statistics.mean(rates):.0%}" if rates else "–"
+        out.append(f"| {graph} | {case} | {seconds:.2f} | {sent:.0f} | {hit} |")
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    main()
