@@ -1,0 +1,183 @@
+"""Training with embeddings beside DGL: a bipartite graph of users and items without features, by two workers.
+
+    python bench/embeddings.py [--dgl-python PY] [--rounds 3] [--users 200000 --items 50000 --edges 5000000]
+    python bench/embeddings.py --render            # only write the table of docs/embeddings.md again
+
+Users and items belong to groups, and a user's items are mostly of its own group; the group is what is learnt, from 60 % of nodes.
+Every contestant trains a SAGE of two layers on 64 learnt numbers a node, by sparse Adam, with the same targets a step and fan-outs,
+in processes of its own, in turns within one run. Epochs are timed without evaluation, the first is left out. Lines go to
+bench/results/embeddings.json, the table between the markers of docs/embeddings.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS, DOCUMENT = HERE / "results" / "embeddings.json", HERE.parent / "docs" / "embeddings.md"
+BEGIN, END = "<!-- embeddings: begin -->", "<!-- embeddings: end -->"
+STARLING = [sys.executable, "-m", "starling"]
+GROUPS, OWN_GROUP = 40, 0.7
+
+TITLES = {
+    "starling data 2": "Starling, `--parallel data --workers 2`",
+    "starling hybrid 2": "Starling, `--parallel hybrid --workers 2`",
+    "starling 1": "Starling, one process, 2 threads",
+    "dgl 2": "DGL, 2 trainers (`NodeEmbedding`, DDP)",
+    "dgl 1": "DGL, one process, 2 threads",
+}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=200_000)
+    parser.add_argument("--items", type=int, default=50_000)
+    parser.add_argument("--edges", type=int, default=5_000_000, help="both directions counted")
+    parser.add_argument("--dim", type=int, default=64)
+    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=1024, help="targets of a step, all workers together")
+    parser.add_argument("--fanouts", default="10,10", help="the targets' own neighbours first")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dgl-python", type=Path)
+    parser.add_argument("--sides", default=",".join(TITLES))
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--render", action="store_true", help="measure nothing")
+    return parser.parse_args()
+
+
+def make_graph(args: argparse.Namespace, folder: Path) -> None:
+    """``graph`` (imported, undirected, with labels and a split) and ``parts`` of it."""
+    import numpy as np
+
+    draw, pairs = np.random.default_rng(0), args.edges // 2
+    group = draw.integers(0, GROUPS, args.users + args.items)
+    user = (args.users * draw.random(pairs) ** 1.5).astype(np.int64)  # some are busier than others
+    by_group = np.argsort(group[args.users :], kind="stable")
+    bounds = np.searchsorted(group[args.users :][by_group], np.arange(GROUPS + 1))
+    start, count = bounds[group[user]], np.diff(bounds)[group[user]]
+    own = by_group[start + (count * draw.random(pairs) ** 2).astype(np.int64).clip(0, np.maximum(count - 1, 0))]
+    item = np.where(draw.random(pairs) < OWN_GROUP, own, draw.integers(0, args.items, pairs))
+    np.save(folder / "edges.npy", np.stack([user, args.users + item], 1).astype(np.int32))
+    np.save(folder / "y.npy", group)
+    nodes = str(args.users + args.items)
+    given = ["--undirected", "--labels", str(folder / "y.npy"), "--num-nodes", nodes, "--split", "60/20/20"]
+    for command in (
+        ["import", str(folder / "edges.npy"), "-o", str(folder / "graph"), *given, "--quiet"],
+        ["partition", str(folder / "graph"), "-o", str(folder / "parts"), "-p", "2", "--quiet"],
+    ):
+        subprocess.run([*STARLING, *command], check=True, stdout=subprocess.DEVNULL)
+
+
+def starling_line(args: argparse.Namespace, folder: Path, side: str, turn: int) -> dict[str, Any]:
+    """Train by the command line; epochs out of the run's metrics."""
+    run = folder / f"run-{side.replace(' ', '-')}-{turn}"
+    how = ["--model", "sage", "--layers", "2", "--hidden", str(args.hidden), "--strategy", "mini"]
+    how += ["--batch-size", str(args.batch), "--fanouts", args.fanouts, "--embedding-dim", str(args.dim)]
+    how += ["--epochs", str(args.epochs), "--evaluate-every", str(args.epochs), "--lr", "0.01"]
+    if side == "starling 1":
+        where = [str(folder / "graph")]
+    else:
+        where = [str(folder / "parts"), "--workers", "2", "--parallel", side.split()[1]]
+    ended = subprocess.run(
+        [*STARLING, "train", *where, *how, "--run", str(run), "--json", "--quiet"], capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        return {"failed": ended.stderr[-500:]}
+    summary = json.loads(ended.stdout)
+    epochs = [json.loads(line)["seconds"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {"epoch_seconds": epochs[1:], "test": summary["test"], "peak_rss_bytes": summary["peak_rss_bytes"]}
+
+
+def dgl_line(args: argparse.Namespace, folder: Path, side: str) -> dict[str, Any]:
+    """DGL's script on the same graph, in DGL's environment."""
+    command = [str(args.dgl_python), str(HERE / "embeddings_dgl.py"), str(folder / "graph"), "--trainers", side.split()[1]]
+    for name in ("dim", "hidden", "batch", "fanouts", "epochs"):
+        command += [f"--{name}", str(getattr(args, name))]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        return {"failed": ended.stderr[-500:]}
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    sides = [side for side in args.sides.split(",") if side.startswith("starling") or args.dgl_python]
+    lines: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        began = time.perf_counter()
+        make_graph(args, folder)
+        made = time.perf_counter() - began
+        for turn in range(args.rounds):
+            for side in sides:
+                load = os.getloadavg()[0]
+                found = starling_line(args, folder, side, turn) if side.startswith("starling") else dgl_line(args, folder, side)
+                lines.append({"side": side, "round": turn, "load": load, **found})
+                print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
+    settings = {
+        name: getattr(args, name) for name in ("users", "items", "edges", "dim", "hidden", "batch", "fanouts", "epochs")
+    }
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    return {"settings": settings, "machine": machine, "making_seconds": round(made, 1), "lines": lines}
+
+
+def table(document: dict[str, Any]) -> str:
+    s = document["settings"]
+    rows = [
+        f"{s['users']:,} users, {s['items']:,} items, {s['edges']:,} edges (both directions; fewer once duplicates are dropped); "
+        f"{s['dim']} learnt numbers a node, SAGE 2 × {s['hidden']}, fan-outs {s['fanouts']}, {s['batch']:,} targets a step; "
+        f"{document['machine']}; medians over {1 + max(line['round'] for line in document['lines'])} rounds.",
+        "",
+        "| | epoch, s | times DGL's best | test accuracy | peak memory of a process, MiB |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    median = {side: _median(document, side) for side in TITLES}
+    peers = [value for side, value in median.items() if side.startswith("dgl") and value is not None]
+    for side, title in TITLES.items():
+        lines = [line for line in document["lines"] if line["side"] == side and "epoch_seconds" in line]
+        value = median[side]
+        if value is None:
+            continue
+        ratio = f"{min(peers) / value:.2f}" if peers else "–"
+        peak = max(line["peak_rss_bytes"] for line in lines) >> 20
+        rows.append(f"| {title} | {value:.2f} | {ratio} | {statistics.median(line['test'] for line in lines):.3f} | {peak:,} |")
+    return "\n".join(rows)
+
+
+def _median(document: dict[str, Any], side: str) -> float | None:
+    found = [s for line in document["lines"] if line["side"] == side for s in line.get("epoch_seconds", [])]
+    return statistics.median(found) if found else None
+
+
+def write_table(document: dict[str, Any]) -> None:
+    text = DOCUMENT.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{table(document)}\n{END}{after}")
+
+
+def main() -> None:
+    args = arguments()
+    if not args.render:
+        document = measure(args)
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        args.output.write_text(json.dumps(document, indent=1) + "\n")
+    document = json.loads(args.output.read_text())
+    print(table(document))
+    if args.output == RESULTS:
+        write_table(document)
+
+
+if __name__ == "__main__":
+    main()
