@@ -1,8 +1,8 @@
 """What a run leaves on disk, each file whole at any moment: a killed run leaves its config, metrics and best weights so far.
 
 ``config.toml`` (every setting, enough to repeat the run), ``model/`` and ``strategy/`` (copies of the user's own files, where the
-run has such), ``metrics.jsonl`` (a line an epoch), ``model.pt`` (the best weights, no pickled code), ``summary.json`` (the results;
-there only when the run has ended).
+run has such), ``metrics.jsonl`` (a line an epoch), ``model.pt`` (the best weights, no pickled code), ``embeddings/`` (the best
+rows, where rows are learnt), ``summary.json`` (the results; there only when the run has ended).
 """
 
 from __future__ import annotations
