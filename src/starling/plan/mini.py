@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from starling.core.errors import InputError
 from starling.kernels.frontier import FrontierPool
 from starling.plan.batch import BatchPlan, Block
-from starling.plan.fanouts import Fanout, Fanouts, one_a_layer
-from starling.plan.hops import AllNeighbours, HopSampler, Moment, UniformNeighbours, WeightedNeighbours
+from starling.plan.fanouts import Fanout, Fanouts, TypeFanouts, by_relation, names_types, one_a_layer
+from starling.plan.hops import AllNeighbours, HopSampler, Moment, NeighboursByType, UniformNeighbours, WeightedNeighbours
 from starling.plan.layerwise import LayerWise
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import PlanTask, Strategy
 from starling.plan.targets import TargetBatches
+from starling.plan.timed import PastNeighbours
 
 
 class Batches(Protocol):
@@ -76,10 +78,23 @@ class Mini(TargetSteps):
         )
         replace: bool = Field(False, description="draw with replacement")
         shuffle: bool = Field(True, description="a new order of the targets in every epoch")
+        type_fanouts: TypeFanouts | None = Field(
+            None, description="neighbours of each relation taken at each hop, such as cites:10,5;*:5,5; 0 takes none"
+        )
+        past: bool = Field(False, description="take only edges that are no younger than the target, at every hop")
+
+        @model_validator(mode="before")
+        @classmethod
+        def _sorted_out(cls, given: Any) -> Any:
+            """Fan-outs by relation may be given where plain ones are."""
+            if isinstance(given, dict) and names_types(given.get("fanouts")):
+                return {**given, "fanouts": None, "type_fanouts": given["fanouts"]}
+            return given
 
     settings: Settings
 
     def __init__(self, settings: Settings, task: PlanTask) -> None:
+        self._past = past_neighbours(settings, task) if settings.past else None
         hops = hop_samplers(settings, task.graph, task.layers, task.threads)
         rows = np.ascontiguousarray(task.train_rows, task.graph.incoming.neighbours.dtype)
         batches = TargetBatches(
@@ -87,9 +102,40 @@ class Mini(TargetSteps):
         )
         super().__init__(settings, task, hops, batches)
 
+    def _plan(self, epoch: int, step: int) -> BatchPlan:
+        if self._past is None:
+            return super()._plan(epoch, step)
+        return self._past.plan(epoch, step, self._targets.batch(epoch, step))
+
+
+def past_neighbours(settings: Mini.Settings, task: PlanTask) -> PastNeighbours:
+    """Neighbourhoods that look only into the past of their targets."""
+    if settings.sampling != "uniform":
+        raise InputError(f"Edges of the past are equally likely, got sampling = {settings.sampling}. Set it to uniform.")
+    graph = task.graph
+    hops = _type_fanouts(settings, graph, task.layers) or [(fanout,) for fanout in one_a_layer(settings.fanouts, task.layers)]
+    return PastNeighbours(graph, hops, task.seed, replace=settings.replace, threads=task.threads)
+
+
+def _type_fanouts(settings: Mini.Settings, graph: NeighbourSource, layers: int) -> Sequence[tuple[Fanout, ...]] | None:
+    """For each layer the fan-out of each relation, where they are given so."""
+    if settings.type_fanouts is None:
+        return None
+    if settings.fanouts is not None:
+        raise InputError("Expected fan-outs for all edges or by relation, got both. Leave out fanouts or type_fanouts.")
+    if settings.sampling != "uniform":
+        raise InputError(
+            f"Fan-outs by relation take equally likely edges, got sampling = {settings.sampling}. Set it to uniform."
+        )
+    if graph.edge_type is None:
+        raise InputError("Fan-outs by relation need edge types, and the graph has none. Give plain numbers, such as 15,10.")
+    return by_relation(settings.type_fanouts, graph.relations, graph.types, layers)
+
 
 def hop_samplers(settings: Mini.Settings, graph: NeighbourSource, layers: int, threads: int | None) -> tuple[HopSampler, ...]:
     """A sampler for each hop, the targets' own first."""
+    if by_type := _type_fanouts(settings, graph, layers):
+        return tuple(NeighboursByType(graph, fanouts, settings.replace, threads) for fanouts in by_type)
     fanouts = one_a_layer(settings.fanouts, layers)
     if set(fanouts) == {"all"} and (settings.sampling != "uniform" or settings.replace):
         raise InputError("Weighted or layer-wise sampling, or drawing with replacement, needs --fanouts: how many to take.")

@@ -44,6 +44,8 @@ class DataSettings(Record):
     """Columns of the edges' attributes, where the model reads them; written with a run."""
     relations: Annotated[int, Field(ge=0)] | None = None
     """Kinds of edges, where the model reads them; written with a run."""
+    before: float | None = None
+    """Leave out edges with a later time, in training and evaluation, as if they were not there yet."""
     type_widths: tuple[int, ...] = ()
     """Columns of each node type, where types have features of their own; written with a run."""
 
@@ -86,6 +88,8 @@ class TeamSettings(Record):
     """Numbers in messages between workers."""
     transport: Literal["auto", "gloo"] = "auto"
     """`auto`: shared memory between workers of one machine, sockets between machines; `gloo`: sockets only."""
+    balance_workers: bool = False
+    """hybrid, cohesive: each batch is shared out between workers by what its nodes cost, not by who owns them."""
     deadline: Annotated[float, Field(gt=0)] = 15.0
     """Seconds within which a run ends when a worker has stopped answering."""
 
@@ -193,6 +197,11 @@ class RunConfig(Record):
         if "data" not in made:
             raise InputError('Expected a graph to train on, got none. Give its path, or a config with [data] path = "…".')
         return cls(**made)
+
+    @property
+    def shares_parts(self) -> bool:
+        """Whether several workers may read one part, so that there may be more workers than parts."""
+        return self.team.parallel == "data" and self.sync.name != "average" and not self.team.local_only
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -12,16 +12,16 @@ from torch import nn
 from starling.core.errors import InputError
 from starling.core.memory import peak_rss_bytes
 from starling.engine.embeddings.features import EmbeddedFeatures
-from starling.infer.layerwise import Inference
 from starling.infer.predictions import Meaning, Predictions, check_output, write_predictions
 from starling.nn.decoders import LinkModel
+from starling.plan.registry import read_settings
 from starling.train.config import RunConfig
 from starling.train.embeddings import saved_embeddings
 from starling.train.link_prediction import predict_links
 from starling.train.metrics import TaskKind, make_score
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
-from starling.train.setup import Shapes, budget, check_device, make_model, read_source, shapes_of
+from starling.train.setup import Shapes, budget, check_device, layers_of, make_inference, make_model, read_source, shapes_of
 from starling.train.tasks import TASKS
 
 _MEANING: dict[str, Meaning] = {"classification": "class", "multilabel": "labels", "regression": "numbers"}
@@ -93,7 +93,8 @@ def predict(request: PredictRequest) -> PredictResult:
         return PredictResult(source.nodes, config.task.metric or "", scores, request.output, seconds, peak_rss_bytes())
     if request.pairs is not None:
         raise InputError(f"--pairs is for runs of link prediction, and {request.run} predicts nodes. Leave it out.")
-    table = Inference(source, memory, config.run.device).outputs(model)
+    how = read_settings(config.strategy.name, config.strategy.settings)
+    table = make_inference(config, how, source, layers_of(config, model), memory).outputs(model)
     labels = source.labels
     fitting = labels is not None and labels.kind == TASKS[kind].label_kind
     names = labels.names if fitting and labels is not None and len(labels.names) == outputs else ()

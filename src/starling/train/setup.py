@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
 from torch import nn
@@ -20,6 +21,7 @@ from starling.engine.hybrid.source import WorkerSource, open_worker_source
 from starling.engine.hybrid.strategies import make_team_strategy
 from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
 from starling.infer.layerwise import Inference
+from starling.infer.timed import PastInference
 from starling.nn.decoders import LinkModel, make_decoder
 from starling.nn.gather import Copy, Reduce
 from starling.nn.graph import local_graph
@@ -28,12 +30,15 @@ from starling.nn.registry import ModelSpec, build_model, model_settings
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
 from starling.plan.fanouts import names_types
+from starling.plan.mini import Mini
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
+from starling.train.balance import BalanceRequest, balanced_work, check_balance
 from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
+from starling.train.graph_checks import check_edges
 from starling.train.grouping import Grouping, make_grouping
 from starling.train.parts_work import PartsWork
 from starling.train.tasks import Source, Task, make_task
@@ -61,6 +66,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     check_device(config.run.device)
     settings = resolved_model(config.model)
     how = read_settings(config.strategy.name, config.strategy.settings)
+    check_balance(config, how)
     memory = budget(config)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
@@ -68,6 +74,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     task = make_task(config.task, source)
     check_validation(config, source)
     check_shapes(config, source.features.width, task.outputs)
+    check_edges(config, how, source)
     shapes = shapes_of(source, task.outputs)
     model = make_model(config, shapes)
     if ":" in config.model.name:
@@ -113,14 +120,24 @@ def _own_work(
         config.strategy.name, how, _neighbours(source), source.splits["train"], layers, run.seed, clusters=clusters
     )
     filler = Filler(source, seed=run.seed, device=run.device, reuse=run.reuse)
-    return OwnWork(source, strategy, filler, Inference(source, memory, run.device, run.reuse))
+    return OwnWork(source, strategy, filler, make_inference(config, how, source, layers, memory, only_splits=True))
+
+
+def make_inference(
+    config: RunConfig, how: Strategy.Settings, source: GraphSource, layers: int, memory: int, *, only_splits: bool = False
+) -> Inference | PastInference:
+    """How exact outputs are computed: layer by layer, or where targets look into the past, each with its own."""
+    if not (isinstance(how, Mini.Settings) and how.past):
+        return Inference(source, memory, config.run.device, config.run.reuse)
+    rows = np.unique(np.concatenate(list(source.splits.values()))) if only_splits else np.arange(source.nodes)
+    return PastInference(source, _neighbours(source), rows, layers, memory, config.run.device)
 
 
 def _team_work(
     config: RunConfig, how: Strategy.Settings, groups: Grouping, source: WorkerSource, model: nn.Module, layers: int
 ) -> TeamWork:
-    run, team = config.run, config.team
-    weight = source.edge_tables.get("weight")
+    run, team, labels = config.run, config.team, groups.of_team(source)
+    weight, kinds = source.edge_tables.get("weight"), source.edge_tables.get("type")
     strategy = make_team_strategy(
         config.strategy.name,
         how,
@@ -131,14 +148,20 @@ def _team_work(
         run.seed,
         boundary=team.boundary,
         edge_weight=None if weight is None else weight.numpy(),
-        clusters=groups.of_team(source),
+        edge_type=None if kinds is None else kinds.numpy(),
+        relations=source.graph.manifest.edge_types,
+        types=source.relations,
+        clusters=labels,
     )
     raw, whole_steps = not source.features.learnt and sums_raw_input(model, source), config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.
-    mirrors = source.mirrors_of(source.x) if raw and not (run.reuse and whole_steps) else None
+    fetched = raw and not (run.reuse and whole_steps) and not team.balance_workers
+    mirrors = source.mirrors_of(source.x) if fetched else None
     first_whole = raw and run.reuse and whole_steps and team.boundary < 1
     whole = source.local_graph(source.graph.whole_layer, source.calls)
     filler = TeamFiller(source, whole, run.seed, run.reuse, first_whole, mirrors, team.overlap, team.wire)
+    if team.balance_workers:
+        return balanced_work(config, source, BalanceRequest(how, labels, groups.widths, layers, raw), filler)
     return TeamWork(source, strategy, filler, layers)
 
 
@@ -194,6 +217,8 @@ def request_of(config: RunConfig, memory: int) -> SourceRequest:
         tuple(sorted(optional - wanted)),
         memory // _FEATURE_SHARE,
         by_type=bool(settings.get("by_type")),
+        times=bool(config.strategy.settings.get("past")),
+        before=config.data.before,
     )
 
 
@@ -267,8 +292,17 @@ def layers_of(config: RunConfig, model: nn.Module) -> int:
 
 
 def _neighbours(source: GraphSource) -> NeighbourSource:
-    weight = source.edge_tables.get("weight")
-    return NeighbourSource(source.incoming, source.nodes, edge_weight=None if weight is None else weight.numpy())
+    weight, kinds = source.edge_tables.get("weight"), source.edge_tables.get("type")
+    return NeighbourSource(
+        source.incoming,
+        source.nodes,
+        edge_weight=None if weight is None else weight.numpy(),
+        edge_type=None if kinds is None else kinds.numpy(),
+        relations=source.relation_names,
+        types=source.relations,
+        edge_time=source.edge_time,
+        node_time=source.node_time,
+    )
 
 
 def sums_raw_input(model: nn.Module, source: WorkerSource) -> bool:

@@ -17,6 +17,7 @@ from starling.engine.hybrid.source import WorkerSource
 from starling.engine.hybrid.strategies import TeamStrategy
 from starling.engine.source import SPLITS, GraphSource
 from starling.infer.layerwise import Inference
+from starling.infer.timed import PastInference
 from starling.nn.model import LayeredModel
 from starling.nn.view import View
 from starling.plan.strategy import Strategy
@@ -48,7 +49,7 @@ class OwnWork:
     source: GraphSource
     strategy: Strategy
     filler: Filler
-    inference: Inference
+    inference: Inference | PastInference
 
     @property
     def steps_per_epoch(self) -> int:

@@ -40,7 +40,7 @@ def gathered_edges(graph: WorkerGraph, team: Team, calls: Calls) -> Iterator[Edg
             for block in _blocks(graph, team, calls):
                 assert block is not None
                 writer.append(block)
-        yield EdgesOnDisk(path, graph.manifest.nodes, directed=graph.manifest.directed)
+        yield EdgesOnDisk(path, graph.manifest.nodes, directed=graph.manifest.directed or graph.kept is not None)
 
 
 def _blocks(graph: WorkerGraph, team: Team, calls: Calls) -> Iterator[NDArray[Any] | None]:
@@ -57,8 +57,8 @@ def _blocks(graph: WorkerGraph, team: Team, calls: Calls) -> Iterator[NDArray[An
 
 
 def _pairs(told: list[NDArray[np.int64]], count: int, kind: type[Any]) -> NDArray[Any]:
-    pairs = np.empty((count, 2), kind)
+    pairs = np.full((count, 2), -1, kind)
     for values in told:
         place, source, destination = values.reshape(3, -1)
         pairs[place, 0], pairs[place, 1] = source, destination
-    return pairs
+    return pairs[pairs[:, 0] >= 0]  # edges that the workers leave out are nobody's

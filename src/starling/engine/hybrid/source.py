@@ -18,7 +18,7 @@ from torch import Tensor
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.manifest import Labels
-from starling.engine.features import Features
+from starling.engine.features import DenseFeatures, Features, NoFeatures
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
@@ -144,8 +144,10 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     manifest = PartsManifest.read(path)
     parts = open_parts(path, parts_of_worker(team.rank, team.size, manifest.parts))
     graph = open_worker_graph(parts, team.rank, team.size)
-    splits = {name: np.flatnonzero(graph.node_column(name)) for name in SPLITS if name in manifest.node_tables}
     calls = Calls(0, Channel.SETUP, _SETUP)
+    if request.before is not None:
+        graph = _before(graph, request.before, whole_exchange(team, graph, calls))
+    splits = {name: np.flatnonzero(graph.node_column(name)) for name in SPLITS if name in manifest.node_tables}
 
     def total(values: NDArray[Any]) -> NDArray[Any]:
         return team.all_sum(calls.forward(), torch.from_numpy(values)).numpy()
@@ -176,8 +178,19 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     )
 
 
+def _before(graph: WorkerGraph, time: float, exchange: TeamExchange) -> WorkerGraph:
+    """A worker's graph as it was at a time: later edges are left out, and degrees counted again over all workers."""
+    chosen = graph.edge_column("time") <= time
+    left = np.diff(np.concatenate([[0], np.cumsum(chosen)])[graph.incoming.offsets]).astype(np.float64)
+    degree = exchange.pull(exchange.push_sum(torch.from_numpy(left)[:, None]))[:, 0]
+    return graph.only(chosen, degree.numpy().astype(np.int64))
+
+
 def _features(graph: WorkerGraph, by_type: bool) -> Features:
     """Those of the own rows, where they lie."""
+    if not graph.shards:  # more workers than parts: this one has no rows
+        table = graph.manifest.node_tables.get("x")
+        return NoFeatures(0) if table is None else DenseFeatures(np.empty((0, *table.shape[1:]), np.float32))
     return joined_features(
         [node_features(graph.manifest, s.node_table, s.owned, by_type, lambda s=s: s.type_row) for s in graph.shards]  # type: ignore[misc]
     )

@@ -134,7 +134,13 @@ def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, threa
             "Layer-wise sampling draws from all rows of a layer at once, which a team of workers does not hold in one place. "
             "Use --parallel data, or one worker."
         )
-    if common["graph"].spread and settings.fanouts is not None and set(settings.fanouts) != {"all"}:
+    if settings.past:
+        raise InputError(
+            "A team holds every node of a step once, and a node has another past for every target. Use --before, one time for all, "
+            "or one worker."
+        )
+    sampled = settings.type_fanouts is not None or (settings.fanouts is not None and set(settings.fanouts) != {"all"})
+    if common["graph"].spread and sampled:
         raise InputError(
             "Fan-outs sample from whole neighbour lists, got a vertex-cut. Leave out --fanouts, or partition into an edge-cut."
         )
@@ -148,14 +154,18 @@ def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, threa
 def team_cohesive(
     settings: Cohesive.Settings, labels: NDArray[Any], source: NeighbourSource, seed: int, threads: int | None, common: Common
 ) -> TeamTargets:
-    """Fixed batches (plan/cohesive/); `labels` are those of the own rows."""
+    """Fixed batches (plan/cohesive/), each computed by its nodes' owners."""
+    batches = fixed_batches(settings, labels, seed, common)
+    return TeamTargets((AllNeighbours(source, threads),) * common["layers"], batches, seed, **common)
+
+
+def fixed_batches(settings: Cohesive.Settings, labels: NDArray[Any], seed: int, common: Common) -> CohesiveBatches:
+    """Everybody's cohesive batches, of positions; `labels` are those of the own rows."""
     rows = common["train_rows"]
     positions = _everywhere(common, common["graph"].position[rows], _POSITIONS)
     known = _everywhere(common, labels[rows], _LABELS)
-    targets = CohesiveBatches(
-        positions, positions, known, settings.clusters_per_batch, seed=seed, regroup_every=settings.regroup_every
-    )
-    return TeamTargets((AllNeighbours(source, threads),) * common["layers"], targets, seed, **common)
+    each, every = settings.clusters_per_batch, settings.regroup_every
+    return CohesiveBatches(positions, positions, known, each, seed=seed, regroup_every=every)
 
 
 def _everywhere(common: Common, mine: NDArray[Any], number: int) -> NDArray[Any]:
@@ -237,6 +247,9 @@ def make_team_strategy(
     *,
     boundary: float = 1.0,
     edge_weight: NDArray[Any] | None = None,
+    edge_type: NDArray[Any] | None = None,
+    relations: tuple[str, ...] = (),
+    types: int = 0,
     clusters: NDArray[Any] | None = None,
     threads: int | None = None,
 ) -> TeamStrategy:
@@ -251,7 +264,9 @@ def make_team_strategy(
     if name == "global":
         return TeamGlobal(**common)
     if isinstance(settings, Mini.Settings):
-        source = NeighbourSource(graph.incoming, graph.rows, graph.position, edge_weight, graph.in_degree)
+        source = NeighbourSource(
+            graph.incoming, graph.rows, graph.position, edge_weight, graph.in_degree, edge_type, relations, types
+        )
         return team_mini(settings, source, seed, threads, common)
     if isinstance(settings, Cohesive.Settings):
         assert clusters is not None, "the run finds batches first"

@@ -7,7 +7,7 @@ first, then mirrors in ascending global id, which is by owner) holds for the wor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
+from starling.core.manifest import Table
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.traffic import Traffic, make_traffic
 from starling.kernels.csr import Csr, index_type
@@ -44,6 +45,8 @@ class WorkerGraph:
     in_degree: NDArray[np.int64]
     part: NDArray[np.int32]
     traffic: Traffic
+    kept: NDArray[np.int64] | None = None
+    """Which entries of the stored lists `incoming` has, where some are left out."""
 
     @property
     def owned(self) -> int:
@@ -70,12 +73,24 @@ class WorkerGraph:
 
     def node_column(self, name: str) -> NDArray[Any]:
         """A node table of the owned rows, in memory."""
-        return np.concatenate([_dense(shard.node_table(name), name) for shard in self.shards])
+        nobody = _no_rows(self.manifest.node_tables[name])
+        return np.concatenate([_dense(shard.node_table(name), name) for shard in self.shards] or [nobody])
 
     def edge_column(self, name: str) -> NDArray[Any]:
         """An edge table, a row for each entry of `incoming`."""
-        values = np.concatenate([_dense(shard.edge_table(name), name)[: len(entries)] for shard, entries in self._entries])
-        return values if self._merged is None else values[self._merged]
+        nothing = _no_rows(self.manifest.edge_tables[name])
+        values = np.concatenate(
+            [_dense(shard.edge_table(name), name)[: len(entries)] for shard, entries in self._entries] or [nothing]
+        )
+        chosen = self.kept if self._merged is None else self._merged
+        return values if chosen is None else values[chosen]
+
+    def only(self, chosen: NDArray[np.bool_], in_degree: NDArray[np.int64]) -> WorkerGraph:
+        """The same rows with some of the entries of `incoming`; `in_degree` is what is left of each row's over all workers."""
+        lists, kept = self.incoming, np.flatnonzero(chosen)
+        before = np.concatenate([[0], np.cumsum(chosen)])
+        left = Csr(before[lists.offsets], lists.neighbours[kept], lists.edge[kept])
+        return replace(self, incoming=left, in_degree=in_degree, kept=kept)
 
     @cached_property
     def heard_by(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int32]], ...]:
@@ -194,6 +209,11 @@ def _joined(shards: Sequence[Shard], columns: Sequence[NDArray[np.int32]], rows:
 
 def _concatenated(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     return np.concatenate([np.empty(0, dtype), *arrays]) if len(arrays) != 1 else arrays[0]
+
+
+def _no_rows(table: Table) -> NDArray[Any]:
+    """A table of a worker that has no part."""
+    return np.empty((0, *table.shape[1:]), table.dtype)
 
 
 def _dense(table: NDArray[Any] | CsrTable, name: str) -> NDArray[Any]:

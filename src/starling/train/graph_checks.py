@@ -1,0 +1,48 @@
+"""What a run wants of edges' types, weights and times, held against what the graph has, before any step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from starling.core.errors import InputError
+from starling.engine.hybrid.source import WorkerSource
+from starling.plan.mini import Mini
+from starling.plan.strategy import Strategy
+from starling.train.config import RunConfig
+from starling.train.tasks import Source
+
+
+def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> None:
+    """Refuse relations without edges, weights that are no weights, and weighted degrees of a past nobody has counted."""
+    by_relation = isinstance(how, Mini.Settings) and how.type_fanouts is not None
+    if config.model.name in ("rgcn", "rgat") or config.model.settings.get("relational") or by_relation:
+        _check_relations(config, source)
+    if config.model.settings.get("edge_weights"):
+        _check_weights(source)
+        if isinstance(how, Mini.Settings) and how.past:
+            raise InputError("Sums of edge weights are those of the whole graph, got past. Leave edge_weights or past out.")
+
+
+def _check_relations(config: RunConfig, source: Source) -> None:
+    kinds = source.edge_tables.get("type")
+    if kinds is None or config.data.before is not None:  # before that time a relation may not be there yet
+        return
+    counts = source.total(np.bincount(kinds.numpy(), minlength=source.relations))
+    empty = np.flatnonzero(counts == 0)
+    if len(empty):
+        names = source.graph.manifest.edge_types if isinstance(source, WorkerSource) else source.relation_names
+        name = names[empty[0]] if names else str(empty[0])
+        raise InputError(
+            f"Expected edges of every relation, as each has weights of its own to learn, got none of '{name}' in {source.path}. "
+            "Import the graph without it."
+        )
+
+
+def _check_weights(source: Source) -> None:
+    weight = source.edge_tables.get("weight")
+    wrong = 0 if weight is None else int(np.count_nonzero(~(weight.numpy() >= 0)))
+    if source.total(np.array([wrong]))[0]:
+        raise InputError(
+            f"Expected edge weights of at least 0 to average by, got negative ones in {source.path}. Leave edge_weights out, or "
+            "import signed numbers as attributes, for gate."
+        )
