@@ -17,15 +17,16 @@ def check_parts(
     manifest: PartsManifest,
     *,
     workers: int,
+    shared: bool = False,
     graph: GraphManifest | None = None,
     parts: Iterable[int] | None = None,
 ) -> None:
     """Refuse a parts directory that `workers` workers cannot share, or that was made of another graph than `graph`.
 
     `parts` are those whose shards this machine must have, by default all; a machine of several need only have its own. Costs one
-    look at each of their files.
+    look at each of their files. `shared`: several workers may read one part.
     """
-    if workers > manifest.parts:
+    if workers > manifest.parts and not shared:
         one = manifest.parts == 1
         raise InputError(
             f"Expected at most as many workers as parts, got {workers} workers for {manifest.parts} part{'' if one else 's'} in "

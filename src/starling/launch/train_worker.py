@@ -58,11 +58,11 @@ def _config(spec: dict[str, Any], team: Team) -> RunConfig:
     for name in ("threads", "transport", "deadline"):
         if getattr(config.team, name) != type(config.team).model_fields[name].default:
             raise InputError(f"Workers were started without the '{name}' of [team] in {given}. Pass them --{name} instead.")
-    _check_own_parts(config.data.path, team)
+    _check_own_parts(config.data.path, team, shared=config.shares_parts)
     return config.model_copy(update={"team": config.team.model_copy(update={"workers": team.size})})
 
 
-def _check_own_parts(path: Path, team: Team) -> None:
+def _check_own_parts(path: Path, team: Team, *, shared: bool) -> None:
     from starling.core.manifest import read_json
     from starling.engine.hybrid.worker_graph import parts_of_worker
     from starling.launch.preflight import check_parts
@@ -75,7 +75,8 @@ def _check_own_parts(path: Path, team: Team) -> None:
             f"Workers share a parts directory, got {path}. Make one with: starling partition {path} -p {team.size} -o PARTS."
         )
     manifest = PartsManifest.read(path)
-    check_parts(path, manifest, workers=team.size, parts=parts_of_worker(team.rank, team.size, manifest.parts))
+    own = parts_of_worker(team.rank, team.size, manifest.parts)
+    check_parts(path, manifest, workers=team.size, shared=shared, parts=own)
 
 
 def _directory(spec: dict[str, Any], config: RunConfig) -> RunDirectory:

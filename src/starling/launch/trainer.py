@@ -54,7 +54,8 @@ class Trainer:
             return fit(config, self._run, watch=self._watch)
         kind = read_json(config.data.path).get("format")
         if kind == "starling-parts":
-            check_parts(config.data.path, PartsManifest.read(config.data.path), workers=config.team.workers)
+            manifest = PartsManifest.read(config.data.path)
+            check_parts(config.data.path, manifest, workers=config.team.workers, shared=config.shares_parts)
         directory = RunDirectory.create(self._run, config.data.path.name)
         try:
             if kind != "starling-parts":

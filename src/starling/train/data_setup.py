@@ -11,7 +11,7 @@ from starling.engine.data.fetch import Fetcher, Scaled
 from starling.engine.data.inclusion import fill_cache, inclusion_probability
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, MakeHops, Neighbourhood, OwnParts
-from starling.engine.data.places import Places
+from starling.engine.data.places import Places, open_places
 from starling.engine.data.sample import BlockSampler
 from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, TrainingNodes
 from starling.engine.data.stages import Stages
@@ -24,7 +24,6 @@ from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.strategy import Strategy
 from starling.plan.whole import Global
-from starling.store.parts import open_parts
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
 from starling.train.embeddings import table_of
@@ -44,7 +43,7 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
             "Use one worker without --parallel data, or --set strategy.sampling=uniform."
         )
     run, team = config.run, source.team
-    places = Places(open_parts(source.path), team)
+    places = open_places(source.path, team)
     store = KeyValueStore(places)
     schedule = _schedule(config, how, source, places)
     if config.team.cache and places.far and "x" in places.parts.manifest.node_tables:
@@ -59,7 +58,7 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         fetch=Fetcher(
             store,
             edge_tables=tuple(source.edge_tables),
-            scaled=_scaling(config, source),
+            scaled=feature_scaling(config, source),
             weighted="weight" in source.edge_tables,
             embeddings=table_of(source.features),
         ),
@@ -79,29 +78,31 @@ def _neighbourhood(config: RunConfig, how: Mini.Settings, source: WorkerSource, 
 
 def _schedule(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places) -> Schedule:
     team, run = source.team, config.run
-    mine = source.splits["train"] + places.worker_bounds[team.rank]
-    ids = np.concatenate(team.all_lists(source.calls.forward(), mine))  # by rank, which is ascending
-    nodes = TrainingNodes(ids, np.asarray(places.parts.position_of_global[ids], np.int64))
+    rows = source.splits["train"]
+    mine, position = rows + places.worker_bounds[team.rank], source.graph.position[rows]
+    everybody = [np.concatenate(team.all_lists(source.calls.forward(), values)) for values in (mine, position)]
+    nodes = TrainingNodes(*everybody)  # by rank, so ids ascend
     if config.team.shuffle == "global":
         return GlobalShuffle(nodes, how.batch_size, team.rank, team.size, seed=run.seed, shuffle=how.shuffle)
     return LocalShuffle(
         nodes,
         how.batch_size,
         team.rank,
-        places.worker_bounds,
+        places.worker_bounds if config.team.local_only else places.homes,
         seed=run.seed,
         shuffle=how.shuffle,
         own_only=config.team.local_only,
     )
 
 
-def _scaling(config: RunConfig, source: WorkerSource) -> Scaled | None:
+def feature_scaling(config: RunConfig, source: WorkerSource) -> Scaled | None:
     """How pulled features are normalised; statistics are those of all workers' training nodes."""
     if config.data.normalize == "none":
         return None
     shards = [open_features(shard.node_table("x")) for shard in source.graph.shards]
     raw = shards[0] if len(shards) == 1 else SpreadFeatures(shards, np.arange(source.graph.owned))
-    return scaling_of(normalized(raw, config.data.normalize, source.splits["train"], source.total))
+    training = source.splits.get("train", np.empty(0, np.int64))
+    return scaling_of(normalized(raw, config.data.normalize, training, source.total))
 
 
 def _whole(config: RunConfig, source: WorkerSource, layers: int) -> TeamWork:

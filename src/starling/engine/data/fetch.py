@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.comm.tags import Channel
-from starling.engine.data.columns import NodeColumn
+from starling.engine.data.columns import NodeColumns, OfPart
 from starling.engine.data.embeddings import EMBEDDING, PulledRows
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
@@ -60,15 +60,21 @@ class Fetcher:
         scaled: Scaled | None = None,
         weighted: bool = False,
         embeddings: EmbeddingTable | None = None,
+        degrees: Callable[[int], NDArray[Any]] | None = None,
     ) -> None:
         self._store, self._edge_tables, self._scaled, self._embeddings = store, tuple(edge_tables), scaled, embeddings
         places = store.places
         self._has_features = "x" in places.parts.manifest.node_tables
+        self._has_labels = "y" in places.parts.manifest.node_tables
         if embeddings is not None:
             store.keep(EMBEDDING, embeddings)
-        self._position = places.parts.position_of_global
-        self._degree = NodeColumn(places, lambda part: _own(places, part, "in_degree"), np.int64)
-        self._weighted = NodeColumn(places, lambda part: _weight_sums(places, part), np.float32) if weighted else None
+        columns: dict[str, tuple[OfPart, Any]] = {
+            "position": (lambda part: _own(places, part, "position"), np.int64),
+            "degree": (degrees or (lambda part: _own(places, part, "in_degree")), np.int64),
+        }
+        if weighted:
+            columns["weighted_degree"] = (lambda part: _weight_sums(places, part), np.float32)
+        self._columns = NodeColumns(places, columns)
 
     def __call__(self, sampled: Sampled) -> FetchedRows:
         """Pull everything."""
@@ -81,9 +87,9 @@ class Fetcher:
         calls = Calls(sampled.scheduled.number, Channel.FETCH)
         inputs = sampled.inputs
         features = self._store.begin_pull("x", inputs, calls) if self._has_features else None
-        y = self._store.pull("y", sampled.scheduled.targets, calls)
-        degree = self._degree.values(inputs, calls)
-        weighted = None if self._weighted is None else self._weighted.values(inputs, calls)
+        targets = sampled.scheduled.targets
+        y = self._store.pull("y", targets, calls) if self._has_labels else np.empty((len(targets), 0), np.float32)
+        columns = self._columns.values(inputs, calls)
         tables = tuple(
             {name: self._store.pull(name, block.edge, calls, kind="edge") for name in self._edge_tables}
             for block in sampled.blocks
@@ -95,8 +101,8 @@ class Fetcher:
         x = x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32, copy=False)
         if self._scaled is not None:
             x = self._scaled(x)
-        position = np.asarray(self._position[inputs], np.int64)
-        return FetchedRows(sampled, x, y, position, degree, weighted, tables, learnt)
+        weighted = columns.get("weighted_degree")
+        return FetchedRows(sampled, x, y, columns["position"], columns["degree"], weighted, tables, learnt)
 
 
 def _own(places: Places, part: int, name: str) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,24 @@ from numpy.typing import NDArray
 
 from starling.comm.team import Team
 from starling.core.errors import InputError
+from starling.engine.data.split import spread_homes
 from starling.engine.hybrid.worker_graph import parts_of_worker
 from starling.kernels.csr import index_type
 from starling.store.parts import Parts
+from starling.store.parts_manifest import PartsManifest
+
+
+def open_places(path: Path, team: Team) -> Places:
+    """Open the parts of a run; a machine must have the shards that its own workers read, and no others."""
+    manifest = PartsManifest.read(path)
+    places = Places(Parts(path, manifest), team)
+    manifest.check_shards(path, places.here)
+    return places
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """The parts of a run as one worker sees them. Workers own consecutive parts."""
+    """The parts of a run as one worker sees them. Workers own consecutive parts; where there are more workers, some own none."""
 
     parts: Parts
     team: Team
@@ -65,6 +76,12 @@ class Places:
         """First global id of each worker's nodes, and the number of nodes [workers + 1]."""
         starts = [self.parts_of(worker).start for worker in range(self.team.size)]
         return self.parts.offsets[[*starts, len(self.parts)]]
+
+    @cached_property
+    def homes(self) -> NDArray[np.int64]:
+        """First global id that each worker is at home with: of its parts, or of a share of one that several workers read."""
+        manifest = self.parts.manifest
+        return spread_homes(self.parts.offsets, [np.array(record.sub_offsets) for record in manifest.shards], self.team.size)
 
     @cached_property
     def first_entry(self) -> NDArray[np.int64]:
