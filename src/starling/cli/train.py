@@ -229,6 +229,12 @@ def train(
         Literal["on", "off"] | None,
         typer.Option(help="Compute while messages fly; the results are the same. Default on.", **_TEAM),
     ] = None,
+    balance_workers: Annotated[
+        bool | None,
+        typer.Option(
+            "--balance-workers", help="cohesive: share out each batch by what its nodes cost, not by who owns them.", **_TEAM
+        ),
+    ] = None,
     wire: Annotated[
         Literal["float32", "bfloat16"] | None, typer.Option(help="Numbers in messages. Default float32.", **_TEAM)
     ] = None,
@@ -325,6 +331,7 @@ def train(
             "cache": cache,
             "boundary": boundary,
             "overlap": None if overlap is None else overlap == "on",
+            "balance_workers": balance_workers,
             "wire": wire,
             "threads": threads,
             "transport": transport,

@@ -47,10 +47,19 @@ class CohesiveBatches:
 
     def batch(self, epoch: int, step: int) -> NDArray[Any]:
         """The rows of one batch."""
-        order = keyed_order(stream_key(self._seed, "cohesive/order", epoch), self._batches)
-        clusters = np.sort(self.members(epoch)[order[step]])
-        starts, ends = (np.searchsorted(self._label, clusters, side) for side in ("left", "right"))
-        return np.concatenate([self._rows[start:end] for start, end in zip(starts, ends, strict=True)])
+        return self._rows_of(self.members(epoch)[self.number(epoch, step)])
+
+    def number(self, epoch: int, step: int) -> int:
+        """Which batch is a step's, from 0."""
+        return int(keyed_order(stream_key(self._seed, "cohesive/order", epoch), self._batches)[step])
+
+    def targets(self, number: int) -> NDArray[Any]:
+        """The rows of a batch that never changes."""
+        return self._rows_of(self.members(1)[number])
+
+    def _rows_of(self, clusters: NDArray[np.int64]) -> NDArray[Any]:
+        bounds = np.searchsorted(self._label, np.stack([np.sort(clusters), np.sort(clusters) + 1]))
+        return np.concatenate([self._rows[start:end] for start, end in bounds.T])
 
     def members(self, epoch: int) -> NDArray[np.int64]:
         """Clusters [batches, clusters a batch] of every batch in an epoch, from 1."""

@@ -1,0 +1,75 @@
+"""A run whose workers share out every batch by cost (``--balance-workers``), instead of computing each what it owns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from starling.core.errors import InputError
+from starling.engine.hybrid.balanced_steps import BalancedFiller, TeamBalanced, balance_batches
+from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.strategies import fixed_batches
+from starling.plan.cohesive.strategy import Cohesive
+from starling.plan.cost import GcnCost
+from starling.plan.strategy import Strategy
+from starling.train.config import RunConfig
+from starling.train.work import TeamWork
+
+
+@dataclass(frozen=True, eq=False)
+class BalanceRequest:
+    """What a balanced run is made from, beside its source: labels of own rows, widths d_0 … d_K, whether sums are of raw input."""
+
+    how: Strategy.Settings
+    labels: NDArray[Any] | None
+    widths: tuple[int, ...]
+    layers: int
+    raw: bool
+
+
+def balanced_work(config: RunConfig, source: WorkerSource, request: BalanceRequest, filler: TeamFiller) -> TeamWork:
+    """The work of one worker; `filler` is that of its own graph, for evaluation."""
+    settings, run = request.how, config.run
+    assert isinstance(settings, Cohesive.Settings), "checked when the run began"
+    assert request.labels is not None
+    common = {
+        "graph": source.graph,
+        "team": source.team,
+        "train_rows": source.splits["train"],
+        "layers": request.layers,
+        "boundary": Boundary(source.graph, 1.0, run.seed),
+    }
+    batches = fixed_batches(settings, request.labels, run.seed, common)
+    made = balance_batches(source, batches, request.layers, GcnCost(request.widths))
+    strategy = TeamBalanced(made.shares, batches, **common)
+    balanced = BalancedFiller(
+        source,
+        filler.whole,
+        run.seed,
+        run.reuse,
+        overlap=filler.overlap,
+        wire=filler.wire,
+        sources=made.sources,
+        mirror_features=made.mirror_features,
+        raw=request.raw,
+    )
+    return TeamWork(source, strategy, balanced, request.layers)
+
+
+def check_balance(config: RunConfig, how: Strategy.Settings) -> None:
+    """Refuse a run that has nothing to share out."""
+    if not config.team.balance_workers:
+        return
+    if not isinstance(how, Cohesive.Settings):
+        raise InputError(
+            f"--balance-workers maps batches that stay the same to workers, got --strategy {config.strategy.name}. "
+            "Pass --strategy cohesive."
+        )
+    if how.regroup_every:
+        raise InputError("--balance-workers maps batches that stay the same, got regroup_every. Leave one out.")
+    if config.team.workers == 1 or config.team.parallel != "hybrid" or config.team.boundary < 1:
+        raise InputError("--balance-workers is for several workers of --parallel hybrid with --boundary 1.")
