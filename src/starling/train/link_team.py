@@ -21,6 +21,7 @@ from starling.engine.hybrid.source import WorkerSource
 from starling.nn.decoders import Decoder, LinkModel
 from starling.plan.links.negatives import KnownPairs
 from starling.plan.links.splits import CODES
+from starling.train.data_work import DataWork
 from starling.train.link_batch import with_pairs
 from starling.train.link_metrics import pair_metric, rounded
 from starling.train.link_ranking import (
@@ -70,6 +71,20 @@ class TeamLinkWork:
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """The metric on held-out edges, each worker scoring those that end in its nodes."""
         assert isinstance(model, LinkModel)
+        rows = self.whole.outputs(model.encoder)
+        return self.held_out.of(rows, model.decoder, Calls(self.whole.evaluations, Channel.EVALUATE, _SCORING))
+
+
+@dataclass
+class DataLinkWork(DataWork):
+    """One worker of those that each compute pairs of their own; evaluation is by all together."""
+
+    held_out: TeamScores | None = None
+
+    def scores(self, model: nn.Module, score: Score) -> Scores:
+        """The metric on held-out edges, each worker scoring those that end in its nodes."""
+        assert isinstance(model, LinkModel)
+        assert self.held_out is not None
         rows = self.whole.outputs(model.encoder)
         return self.held_out.of(rows, model.decoder, Calls(self.whole.evaluations, Channel.EVALUATE, _SCORING))
 

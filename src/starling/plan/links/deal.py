@@ -54,6 +54,12 @@ class DealtEdges:
         _, order, bounds = kept
         return order[bounds[step] : bounds[step + 1]]
 
+    def sizes(self, epoch: int) -> NDArray[np.int64]:
+        """How many targets each step of an epoch has."""
+        self.entries(epoch, 0)
+        kept = self._kept
+        return np.diff(kept[2] if kept is not None and kept[0] == epoch else self._dealt(epoch)[1])
+
     def _dealt(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Entries in the order of their steps, and where each step's begin; entries that are no targets are left out."""
         lists, deal = self.lists, self.deal

@@ -86,6 +86,10 @@ class TargetPicker:
         source = graph.positions_of(lists.neighbours[entries].astype(np.int64))
         return TargetEdges(lists.edge[entries], source, graph.positions_of(row), row, relation)
 
+    def sizes(self, epoch: int) -> NDArray[np.int64]:
+        """How many of the own edges are targets in each step of an epoch."""
+        return self._dealt.sizes(epoch)
+
     def key(self, epoch: int, step: int) -> np.uint64:
         """The key of a step's negatives."""
         return stream_key(self.task.seed, "links/negatives", epoch, step)

@@ -1,0 +1,101 @@
+"""Link prediction by workers that each compute pairs of their own: the target edges that end in their nodes.
+
+A step's edges are those of one process (plan/links/deal.py), so over all workers a step is the same; what a worker cannot know by
+itself, how many edges a step has, workers tell one another once an epoch. Shards hold all edges: held-out ones are told apart by a
+bit for every edge of the graph, the one thing that grows with all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
+from starling.engine.data.neighbours import MakeHops
+from starling.engine.data.places import Places
+from starling.engine.data.schedule import Schedule, Scheduled
+from starling.engine.hybrid.row_requests import Addresses
+from starling.plan.links.deal import Deal
+from starling.plan.links.exclude import TrainingOnly, WithoutTargets
+from starling.plan.links.pairs import Pairs, ends_of, relations_of
+from starling.plan.links.strategy import TargetPicker
+from starling.plan.source import NeighbourSource
+
+_COUNTS = 7900
+"""The number of the message that tells how many edges a worker has in each step of an epoch."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduledLinks(Scheduled):
+    """A step whose targets are the ends of pairs; `total` are the target edges of all workers."""
+
+    pairs: Pairs
+
+
+class LinkSchedule(Schedule):
+    """Deals out the steps of a run to one worker; negatives of kind `batch` come from its own targets."""
+
+    def __init__(self, picker: TargetPicker, addresses: Addresses, team: Team) -> None:
+        self._picker, self._addresses, self._team = picker, addresses, team
+        self.steps_per_epoch = picker.deal.steps
+        self._totals: tuple[int, NDArray[np.int64]] | None = None
+        self._lock = threading.Lock()
+
+    def step(self, epoch: int, step: int) -> ScheduledLinks:
+        """The own target edges of a step, their negatives, and the ends of both."""
+        picker, task = self._picker, self._picker.task
+        edges = picker.edges(epoch, step)
+        pool = edges[np.argsort(edges.number, kind="stable")]
+        contrast = task.negatives.draw(edges, picker.key(epoch, step), pool, epoch)
+        source, destination = ends_of(edges, contrast)
+        ids = np.asarray(self._addresses.global_of_position[np.concatenate([source, destination])], np.int64)
+        seeds, place = np.unique(ids, return_inverse=True)
+        pairs = Pairs(len(edges), place[: len(source)], place[len(source) :], relations_of(edges, contrast.node.shape[1]))
+        total = int(self._epoch_totals(epoch)[step])
+        return ScheduledLinks(self._number(epoch, step), epoch, step, seeds, total, pairs=pairs)
+
+    def _epoch_totals(self, epoch: int) -> NDArray[np.int64]:
+        """Target edges of all workers in each step of an epoch."""
+        with self._lock:
+            if self._totals is None or self._totals[0] != epoch:
+                tag = make_tag(Channel.SAMPLE, self._number(epoch, 0), _COUNTS)
+                lists = self._team.all_lists(tag, self._picker.sizes(epoch))
+                self._totals = (epoch, np.sum(lists, axis=0))
+            return self._totals[1]
+
+
+def training_bits(number: NDArray[Any], edges: int, total: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.uint8]:
+    """A bit for every edge of the graph, set for training edges; `number` are this worker's, `total` sums over all workers."""
+    words = np.zeros(-(-edges // 64) * 8, np.uint8)
+    numbers = np.asarray(number, np.int64)
+    np.bitwise_or.at(words, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
+    summed = total(words.view(np.int64))  # each edge is with one worker, so a sum is a union
+    return np.ascontiguousarray(summed).view(np.uint8)
+
+
+def training_degrees(places: Places, bits: NDArray[np.uint8]) -> Callable[[int], NDArray[np.int64]]:
+    """By part: how many training edges come into each of its own nodes."""
+
+    def of_part(part: int) -> NDArray[np.int64]:
+        shard = places.parts.shard(part)
+        offsets = np.asarray(shard.incoming.offsets[: shard.owned + 1])
+        number = np.asarray(shard.incoming.edge[: offsets[-1]], np.int64)
+        before = np.concatenate([[0], np.cumsum((bits[number >> 3] >> (number & 7)) & 1, dtype=np.int64)])
+        return np.diff(before[offsets])
+
+    return of_part
+
+
+def link_hops(make_hops: MakeHops, bits: NDArray[np.uint8], deal: Deal) -> MakeHops:
+    """Samplers that leave out held-out edges, and the targets of their step."""
+
+    def made(lists: NeighbourSource) -> list[WithoutTargets]:
+        return [WithoutTargets(TrainingOnly(sampler, lists, bits), lists, deal) for sampler in make_hops(lists)]
+
+    return made

@@ -1,0 +1,57 @@
+"""A run of link prediction once its edges are split: what is dealt out, and what evaluations score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from starling.kernels.csr import Csr
+from starling.plan.links.negatives import KnownPairs, NegativeSampler, PartRanges, check_possible, degree_weights, known_pairs
+from starling.plan.links.random_pairs import AreEdges
+from starling.plan.links.strategy import DealTask
+from starling.plan.source import NeighbourSource
+from starling.plan.strategy import Strategy
+from starling.train.config import RunConfig
+from starling.train.link_data import HeldEdges
+from starling.train.link_scores import HeldOut
+from starling.train.link_task import LinkTask
+from starling.train.tasks import Source
+
+Degrees = Callable[[], NDArray[Any]]
+"""Training edges into the node at each position; with several workers all ask together."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkRun:
+    """What is known of a run once its edges are split."""
+
+    config: RunConfig
+    how: Strategy.Settings
+    task: LinkTask
+    held: HeldEdges
+    split: NDArray[np.uint8]
+    layers: int
+
+    def deal(self, source: Source, lists: Csr, parts: PartRanges | None, degree: Degrees) -> DealTask:
+        """What is dealt out of a training graph; refuses one without a pair that is no edge."""
+        config, held, link = self.config, self.held, self.config.link
+        known = known_pairs(lists, held.position)
+        check_possible(held.nodes, int(held.total(np.array([known.linked_to_all(held.position, held.nodes)]))[0]))
+        cumulative = degree_weights(degree()) if link.negatives == "degree" else None
+        negatives = NegativeSampler(link.negatives, link.count, held.nodes, held.directed, known, cumulative, parts)
+        weight, relation = (_numbers(source.edge_tables.get(name)) for name in ("weight", "type"))
+        graph = NeighbourSource(lists, len(held.position), held.position, weight)
+        return DealTask(graph, negatives, self.layers, relation, config.run.seed, link.target_share, config.team.threads)
+
+    def held_out(self, known: KnownPairs, are_edges: AreEdges) -> HeldOut:
+        """What evaluations score."""
+        return HeldOut(self.held, self.split, self.config.link, self.task.link_score, self.config.run.seed, known, are_edges)
+
+
+def _numbers(table: Tensor | None) -> NDArray[Any] | None:
+    return None if table is None else table.numpy()

@@ -1,0 +1,149 @@
+"""From a split run of link prediction to the work of one worker, of either parallelism; all workers call these together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from starling.core.errors import InputError
+from starling.engine.data.compact import Compactor, DeviceCopy
+from starling.engine.data.fetch import FetchedRows, Fetcher
+from starling.engine.data.kv import KeyValueStore
+from starling.engine.data.links import LinkSchedule, ScheduledLinks, link_hops, training_bits, training_degrees
+from starling.engine.data.neighbours import AllParts
+from starling.engine.data.places import Places
+from starling.engine.data.sample import BlockSampler
+from starling.engine.data.stages import Stages
+from starling.engine.fill import FilledBatch
+from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.links import SeedHops, TeamLinks
+from starling.engine.hybrid.row_requests import Addresses, find_addresses
+from starling.engine.hybrid.source import WorkerSource
+from starling.plan.links.negatives import PartRanges, known_pairs
+from starling.plan.links.strategy import DealTask, TargetPicker, deal_of
+from starling.plan.mini import Mini, hop_samplers
+from starling.store.parts import open_parts
+from starling.train.data_setup import feature_scaling
+from starling.train.embeddings import table_of
+from starling.train.link_batch import with_pairs
+from starling.train.link_data import split_sizes
+from starling.train.link_run import LinkRun
+from starling.train.link_sources import training_share
+from starling.train.link_team import DataLinkWork, EdgeLookup, TeamLinkWork, TeamScores
+from starling.train.setup import sums_raw_input
+from starling.train.work import TeamWork
+
+
+def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> TeamLinkWork:
+    """All workers compute each step together."""
+    share = _share(run, source)
+    team, loop, training = run.config.team, run.config.run, share.training
+    strategy = TeamLinks(
+        run.config.strategy.name,
+        run.how,
+        share.deal,
+        share.edges,
+        share.addresses,
+        graph=training.graph,
+        team=source.team,
+        layers=run.layers,
+        boundary=Boundary(training.graph, team.boundary, loop.seed),
+    )
+    raw = not source.features.learnt and sums_raw_input(model, training)
+    mirrors = training.mirrors_of(training.x) if raw else None
+    whole = training.local_graph(training.graph.whole_layer, training.calls)
+    filler = TeamFiller(training, whole, loop.seed, loop.reuse, False, mirrors, team.overlap, team.wire)
+    return TeamLinkWork(strategy, TeamWork(training, strategy.seeds, filler, run.layers), share.scores)
+
+
+def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
+    """Each worker computes pairs of its own."""
+    config, how, team = run.config, run.how, source.team
+    _check_data(run, source)
+    assert isinstance(how, Mini.Settings)
+    share = _share(run, source)
+    places = Places(open_parts(source.path), team)
+    picker = TargetPicker(share.deal, deal_of(how, config.strategy.name, share.edges, config.run.seed, 1.0))
+    trained = training_bits(share.training.graph.incoming.edge, source.graph.manifest.edges, source.total)
+    hops = link_hops(lambda lists: hop_samplers(how, lists, run.layers, config.team.threads), trained, picker.deal)
+    compact = Compactor(team, config.run.seed)
+
+    def with_its_pairs(fetched: FetchedRows) -> FilledBatch:
+        scheduled = fetched.sampled.scheduled
+        assert isinstance(scheduled, ScheduledLinks)
+        return with_pairs(compact(fetched), scheduled.pairs, scheduled.total)
+
+    stages = Stages(
+        schedule=LinkSchedule(picker, share.addresses, team),
+        sample=BlockSampler(AllParts(places, hops, entries=bool(source.edge_tables)), run.layers, config.run.seed, team.ledger),
+        fetch=Fetcher(
+            KeyValueStore(places),
+            edge_tables=tuple(source.edge_tables),
+            scaled=feature_scaling(config, source),
+            embeddings=table_of(source.features),
+            degrees=training_degrees(places, trained),
+        ),
+        compact=with_its_pairs,
+        copy=DeviceCopy(config.run.device),
+    )
+    whole = share.training.local_graph(share.training.graph.whole_layer, share.training.calls)
+    filler = TeamFiller(share.training, whole, config.run.seed, config.run.reuse)
+    evaluation = TeamWork(share.training, share.nothing_to_plan, filler, run.layers)
+    return DataLinkWork(team, stages, config.pipeline, picker.deal.steps, evaluation, team.size > 1, share.scores)
+
+
+@dataclass(frozen=True, eq=False)
+class _Share:
+    """What both kinds of workers have: the training graph, what is dealt out of it, and what evaluations score."""
+
+    training: WorkerSource
+    addresses: Addresses
+    deal: DealTask
+    edges: int
+    """Training edges of all workers."""
+    scores: TeamScores
+    nothing_to_plan: SeedHops
+
+
+def _share(run: LinkRun, source: WorkerSource) -> _Share:
+    held, team = run.held, source.team
+    training = training_share(source, held, run.split)
+    addresses = find_addresses(source.graph, team, source.calls.forward())
+    parts = PartRanges(np.array(source.graph.manifest.offsets), addresses.position_of_global, addresses.global_of_position)
+
+    def degree() -> NDArray[np.int64]:
+        by_global = np.concatenate(team.all_lists(source.calls.forward(), np.diff(training.graph.incoming.offsets)))
+        return by_global[addresses.global_of_position]
+
+    known = known_pairs(held.lists, held.position)
+    held_out = run.held_out(known, EdgeLookup(addresses, team, source.calls, known))
+    deal = run.deal(training, training.graph.incoming, parts, degree)
+    none = SeedHops(
+        (), 1, 0, True, graph=training.graph, team=team, layers=run.layers, boundary=Boundary(training.graph, 1.0, 0)
+    )
+    edges = split_sizes(held, run.split)["train"]
+    return _Share(training, addresses, deal, edges, TeamScores(held_out, training, addresses), none)
+
+
+def _check_data(run: LinkRun, source: WorkerSource) -> None:
+    team, name = run.config.team, run.config.strategy.name
+    if not isinstance(run.how, Mini.Settings):
+        raise InputError(
+            f"Workers of --parallel data compute mini-batches of their own, got the strategy {name}. Pass --strategy mini, or "
+            "--parallel hybrid."
+        )
+    if team.local_only or team.shuffle:
+        asked = "--local-only" if team.local_only else f"--shuffle {team.shuffle}"
+        raise InputError(
+            f"The ends of a pair lie in any part, and edges are dealt out alike for all numbers of workers, got {asked}; leave it out."
+        )
+    if team.cache:
+        raise InputError("A cache of features is for node tasks so far, got --cache with --task link. Leave it out.")
+    if "weight" in source.edge_tables:
+        raise InputError(
+            "Edge weights of link prediction are for one worker or --parallel hybrid so far, got --parallel data. Leave them out."
+        )
