@@ -6,6 +6,8 @@ is empty, so they bring their features and nothing further. Choices are keyed by
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,15 +16,15 @@ from starling.plan.source import NeighbourSource, source_of_shard
 from starling.store.parts import Shard
 
 
-def local_source(shard: Shard, *, weight: str | None = None) -> NeighbourSource:
+def local_source(shard: Shard, *, weight: str | None = None, relations: int = 0) -> NeighbourSource:
     """The neighbour lists of a part, one for each of its N + H local rows: those of the outermost halo are empty.
 
-    `weight` names the edge table to sample by. Edges are mapped from disk; 8 bytes a local row are held.
+    `weight` names the edge table to sample by, `relations` is how many edge types there are to sample by. Edges are mapped from
+    disk; 8 bytes a local row are held.
     """
-    source = source_of_shard(shard, weight=weight)
+    source = source_of_shard(shard, weight=weight, relations=relations)
     lists = source.incoming
-    padded = Csr(_padded(lists.offsets, shard.local), lists.neighbours, lists.edge)
-    return NeighbourSource(padded, shard.local, source.position, source.edge_weight, source.degree)
+    return replace(source, incoming=Csr(_padded(lists.offsets, shard.local), lists.neighbours, lists.edge))
 
 
 def global_ids(shard: Shard) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,12 @@ class _PartLists:
 class AllParts(Neighbourhood):
     """The whole partitioned graph; rows are global ids."""
 
-    def __init__(self, places: Places, make_hops: MakeHops, *, weight: str | None = None, entries: bool = True) -> None:
+    def __init__(
+        self, places: Places, make_hops: MakeHops, *, weight: str | None = None, relations: int = 0, entries: bool = True
+    ) -> None:
         self.rows = places.parts.manifest.nodes
-        self._places, self._make_hops, self._weight, self._entries = places, make_hops, weight, entries
+        self._places, self._make_hops, self._entries = places, make_hops, entries
+        self._open = partial(source_of_shard, weight=weight, relations=relations)
         self._lists: dict[int, _PartLists] = {}
         self._lock = threading.Lock()
         for part in places.own:  # others of this host are opened when a row of theirs is first met
@@ -117,7 +121,7 @@ class AllParts(Neighbourhood):
         with self._lock:
             if part not in self._lists:
                 shard = self._places.parts.shard(part)
-                hops = self._make_hops(source_of_shard(shard, weight=self._weight))
+                hops = self._make_hops(self._open(shard))
                 alone = len(self._places.parts) == 1
                 ids = None if alone else global_ids(shard).astype(self._places.id_type)
                 first_entry = int(self._places.first_entry[part])
@@ -132,7 +136,9 @@ class OwnParts(Neighbourhood):
     local rows begin.
     """
 
-    def __init__(self, places: Places, make_hops: MakeHops, *, weight: str | None = None, entries: bool = True) -> None:
+    def __init__(
+        self, places: Places, make_hops: MakeHops, *, weight: str | None = None, relations: int = 0, entries: bool = True
+    ) -> None:
         self._places, self._entries = places, entries
         shards = [places.parts.shard(part) for part in places.own]
         self._bases = np.concatenate([[0], np.cumsum([shard.local for shard in shards])]).astype(np.int64)
@@ -140,7 +146,7 @@ class OwnParts(Neighbourhood):
         self._ids = np.concatenate([np.empty(0, np.int64), *(global_ids(shard) for shard in shards)])
         self._lists = [
             _PartLists(
-                make_hops(local_source(shard, weight=weight)),
+                make_hops(local_source(shard, weight=weight, relations=relations)),
                 int(base),
                 np.arange(base, base + shard.local, dtype=np.int32),
                 int(places.first_entry[shard.part]),
