@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -30,7 +31,12 @@ def import_(
         ),
     ] = None,
     nodes: Annotated[str | None, typer.Option(help="Node table: ids, and any of features, labels, splits, types.")] = None,
-    features: Annotated[str | None, typer.Option(help="Feature rows: .npy, .npz (also SciPy CSR), .csv, .parquet.")] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Feature rows: .npy, .npz (also SciPy CSR), .csv, .parquet; those of one node type as TYPE=FILE, repeatable."
+        ),
+    ] = None,
     labels: Annotated[str | None, typer.Option(help="Labels: .npy, .npz, .csv, .parquet.")] = None,
     num_nodes: Annotated[int | None, typer.Option(min=1, help="Number of nodes, where the last ones have no edges.")] = None,
     column: Annotated[
@@ -46,6 +52,9 @@ def import_(
             "auto takes them as positions unless they are absurdly large."
         ),
     ] = "auto",
+    inverse: Annotated[
+        bool, typer.Option("--inverse", help="Add the reverse of every edge as an edge of another type, rev_NAME of NAME.")
+    ] = False,
     self_loops: Annotated[Literal["keep", "drop"], typer.Option(help="Edges from a node to itself.")] = "keep",
     duplicates: Annotated[Literal["keep", "drop"], typer.Option(help="Second and later copies of an edge.")] = "keep",
     classes: Annotated[int | None, typer.Option(min=1, help="Number of classes, where the largest label is not seen.")] = None,
@@ -68,14 +77,17 @@ def import_(
         duplicates=duplicates,
         ids="auto" if ids == "string" else ids,
         classes=classes,
+        inverse=inverse,
         split=parse_split(split),
         seed=seed,
         memory=memory,
     )
+    of_all, of_types = _features(features or [])
     raw = open_inputs(
         files,
         nodes=nodes,
-        features=features,
+        features=of_all,
+        type_features=of_types,
         labels=labels,
         num_nodes=num_nodes,
         columns=_roles(column or []),
@@ -100,6 +112,26 @@ def parse_split(text: str | None) -> tuple[int, int, int] | None:
         )
     train, val, test = map(int, shares)
     return train, val, test
+
+
+def _features(flags: list[str]) -> tuple[str | None, dict[str, str]]:
+    """The file for all nodes, and the files of node types given as TYPE=FILE."""
+    of_all, of_types = list[str](), dict[str, str]()
+    for flag in flags:
+        kind, equals, name = flag.partition("=")
+        if equals and not Path(flag).exists():
+            if not kind or not name:
+                raise InputError(f"Expected --features as FILE or TYPE=FILE, got '{flag}'.")
+            if kind in of_types:
+                raise InputError(f"Features of '{kind}' stand both in {of_types[kind]} and in {name}. Give them once.")
+            of_types[kind] = name
+        else:
+            of_all.append(flag)
+    if len(of_all) > 1:
+        raise InputError(
+            f"Expected one file of features for all nodes, got {of_all[0]} and {of_all[1]}; of a type it is TYPE=FILE."
+        )
+    return (of_all[0] if of_all else None), of_types
 
 
 def _roles(flags: list[str]) -> dict[str, str]:

@@ -41,7 +41,7 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="gcn, sage, gat, gatv2, gate, rgcn, gin, sgc or mlp; your own class as file.py:Class; a PyG convolution as "
+            help="gcn, sage, gat, gatv2, gate, rgcn, rgat, gin, sgc or mlp; your own class as file.py:Class; a PyG convolution as "
             "pyg:ConvName. Default sage.",
             **_MODEL,
         ),
@@ -65,7 +65,9 @@ def train(
     fanouts: Annotated[
         str | None,
         typer.Option(
-            help="mini: neighbours to sample, one number a layer, the targets' first: 15,10. Default all.", **_STRATEGY
+            help="mini: neighbours to sample, one number a layer, the targets' first: 15,10; by relation: cites:10,5;*:5,5. "
+            "Default all.",
+            **_STRATEGY,
         ),
     ] = None,
     batches: Annotated[
@@ -145,6 +147,9 @@ def train(
             "training nodes. Default none.",
             **_DATA,
         ),
+    ] = None,
+    before: Annotated[
+        float | None, typer.Option(help="Leave out edges with a later time, as if they were not there yet.", **_DATA)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice. Default 0.", **_TRAINING)] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda. Default cpu.", **_TRAINING)] = None,
@@ -301,7 +306,7 @@ def train(
     starling train --config runs/graph-1/config.toml --seed 1
     """
     flags: dict[str, dict[str, Any]] = {
-        "data": {"path": path, "normalize": normalize},
+        "data": {"path": path, "normalize": normalize, "before": before},
         "model": {"name": model, "layers": layers, "hidden": hidden, "dropout": dropout},
         "strategy": {
             "name": strategy,

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,8 +23,10 @@ from starling.stream.cleaning import EdgeFiles, Findings, clean_edges
 from starling.stream.edge_counter import Rules
 from starling.stream.edge_spool import SpooledEdges, spool_edges
 from starling.stream.ids.positions import Positions, Spooled, find_positions
+from starling.stream.inverse import add_inverses, inverse_names
 from starling.stream.raw import RawGraph
 from starling.stream.room import Room
+from starling.stream.tables.categories import TypeColumn
 from starling.stream.tables.node_tables import NodeTables, NodeTableWriter, check_roles
 from starling.stream.tables.splits import Shares
 from starling.stream.tables.spool import SpooledTable, spool_table
@@ -48,6 +51,8 @@ class ImportOptions(Record):
     ids: Literal["auto", "position", "relabel"] = "auto"
     """Whether integer ids are node positions; `auto` takes them so unless they are absurdly large for the edges."""
     classes: Annotated[int, Field(ge=1)] | None = None
+    inverse: bool = False
+    """Add the reverse of every edge as an edge of another type: each relation gets an inverse."""
     split: Annotated[tuple[float, float, float] | None, AfterValidator(_percentages)] = None
     """Percentages of train, val and test to draw at random, keyed by `seed`."""
     seed: int = 0
@@ -67,7 +72,10 @@ def ingest(raw: RawGraph, options: ImportOptions, staging: Path, progress: Progr
         if not positions.nodes:
             raise InputError("The graph is empty: no edges and no nodes came in. Check the input, or pass --num-nodes.")
         files = _edge_files(came.edges, positions, staging)
+        _check_inverse(raw, options, came.edges)
         findings = clean_edges(*files, positions.nodes, _rules(raw, options), room, scratch / "cleaning", progress)
+        if options.inverse:
+            findings = _with_inverses(findings, files[1], came.edges)
         writer = NodeTableWriter(positions, staging, room, scratch)
         tables = writer.write(came.tables)
         if options.classes is not None and tables.labels is None:
@@ -99,6 +107,32 @@ def _rules(raw: RawGraph, options: ImportOptions) -> Rules:
     )
 
 
+def _check_inverse(raw: RawGraph, options: ImportOptions, edges: SpooledEdges) -> None:
+    if not options.inverse:
+        return
+    if "type" not in edges.columns:
+        raise InputError(
+            "Inverse relations need a type for every edge, and the edges have none. Leave out --inverse."
+        )
+    if _undirected(raw, options):
+        raise InputError(
+            "Edges that go both ways have no inverse: their reverses are of the same type. Leave out --inverse, or import them as "
+            "--directed."
+        )
+
+
+def _with_inverses(findings: Findings, files: EdgeFiles, edges: SpooledEdges) -> Findings:
+    add_inverses(files, _type_count(edges))
+    counts = findings.counts.model_copy(update={"reverses_added": findings.edges})
+    return replace(findings, counts=counts, edges=2 * findings.edges, symmetric=True)
+
+
+def _type_count(edges: SpooledEdges) -> int:
+    types = edges.columns["type"]
+    assert isinstance(types, TypeColumn)
+    return len(types.counts)
+
+
 def _edge_files(edges: SpooledEdges, positions: Positions, staging: Path) -> tuple[EdgeFiles, EdgeFiles]:
     """The edge files as they came, and what they will be."""
     came = EdgeFiles(positions.pairs, {role: column.path for role, column in edges.columns.items()})
@@ -121,7 +155,7 @@ def _manifest(
         directed=directed,
         ids=positions.kind,
         node_types=tables.node_types,
-        edge_types=edges.type_names,
+        edge_types=inverse_names(edges.type_names) if options.inverse else edges.type_names,
         node_tables=tables.tables,
         edge_tables={role: _edge_table(path) for role, path in files.tables.items()},
         labels=tables.labels,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from starling.core.errors import InputError
+from starling.engine.features import Features
 from starling.engine.hybrid.source import WorkerSource
 from starling.plan.mini import Mini
 from starling.plan.strategy import Strategy
@@ -14,6 +15,8 @@ from starling.train.tasks import Source
 
 def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> None:
     """Refuse relations without edges, weights that are no weights, and weighted degrees of a past nobody has counted."""
+    if config.team.parallel == "data":
+        check_data_parallel(config, how, source.features)
     by_relation = isinstance(how, Mini.Settings) and how.type_fanouts is not None
     if config.model.name in ("rgcn", "rgat") or config.model.settings.get("relational") or by_relation:
         _check_relations(config, source)
@@ -21,6 +24,19 @@ def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> No
         _check_weights(source)
         if isinstance(how, Mini.Settings) and how.past:
             raise InputError("Sums of edge weights are those of the whole graph, got past. Leave edge_weights or past out.")
+
+
+def check_data_parallel(config: RunConfig, how: Strategy.Settings, features: Features) -> None:
+    """Refuse what workers that sample by themselves cannot do: it would be left out without a word."""
+    asked = None
+    if config.data.before is not None:
+        asked = "--before"
+    elif isinstance(how, Mini.Settings) and (how.past or how.type_fanouts is not None):
+        asked = "strategy.past" if how.past else "fan-outs by relation"
+    elif features.type_widths:
+        asked = "features by node type"
+    if asked is not None:
+        raise InputError(f"Workers of --parallel data do not know of {asked} yet. Pass --parallel hybrid, or one worker.")
 
 
 def _check_relations(config: RunConfig, source: Source) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -47,6 +47,7 @@ def open_inputs(
     *,
     nodes: str | None = None,
     features: str | None = None,
+    type_features: Mapping[str, str] = _NONE,
     labels: str | None = None,
     num_nodes: int | None = None,
     columns: Mapping[str, str] = _NONE,
@@ -60,14 +61,15 @@ def open_inputs(
     `columns` says what a column is: ``source``, ``destination``, ``weight``, ``attr``, ``type``, ``time``, ``split`` or
     ``skip`` of the edges, or the same after ``nodes.``, ``features.`` or ``labels.`` with the roles of node tables (id, x,
     label, split, train, val, test, type, time, skip). `header` and `delimiter` are for text and found out by default.
+    `type_features` are files of features of one node type each, by the type's name.
     Integer ids must be integers throughout; where any input has text ids, all are read as text.
     Everything is looked at here and read later, a block at a time, as `memory` allows.
     """
     given = {option: name for option, name in zip(_TABLES, (nodes, features, labels), strict=True) if name is not None}
-    formats = _checked_formats(files, given)
+    formats = _checked_formats(files, {**given, **{f"features of {kind}": name for kind, name in type_features.items()}})
     _refuse_idle_options(formats, header, delimiter)
     settings = Settings(block_bytes(memory), header, delimiter)
-    asked = _by_table(columns, given)
+    asked = _by_table(columns, {*given, *(["features"] if type_features else [])})
     meta, counted, ids = Meta(), None, None
     tables: list[Prepared[TableReader]] = []
     edges: list[EdgeInput] = []
@@ -81,10 +83,12 @@ def open_inputs(
             tables += [table] if table is not None else []
         edges.append(_edges(name, formats[name], settings, asked["edges"]))
     tables += [_table(name, option, formats[name], settings, asked[option]) for option, name in given.items()]
-    kind = agreed_kind([*edges, *tables], id_kind if ids is None else "integer")
+    typed = {of: _table(name, "features", formats[name], settings, asked["features"]) for of, name in type_features.items()}
+    kind = agreed_kind([*edges, *tables, *typed.values()], id_kind if ids is None else "integer")
     readers = [prepared.make(kind) for prepared in edges]
     opened = tuple(prepared.make(kind) for prepared in tables)
     _refuse_double(opened)
+    opened += tuple(_of_type(prepared.make(kind), of) for of, prepared in typed.items())
     raw = RawGraph(
         edges=readers[0] if len(readers) == 1 else ChainedEdges(readers),
         tables=opened,
@@ -166,7 +170,7 @@ def _refuse_idle_options(formats: Mapping[str, Format], header: bool | None, del
         raise InputError("A header or a delimiter was given, but none of the files is text. Leave it out.")
 
 
-def _by_table(columns: Mapping[str, str], tables: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def _by_table(columns: Mapping[str, str], tables: Collection[str]) -> dict[str, dict[str, str]]:
     """The user's words about columns, sorted by the file they are about."""
     asked: dict[str, dict[str, str]] = {option: {} for option in ("edges", *_TABLES)}
     for key, text in columns.items():
@@ -178,6 +182,12 @@ def _by_table(columns: Mapping[str, str], tables: Mapping[str, str]) -> dict[str
             raise InputError(f"--column {key} is about a table that was not given. Pass --{option} FILE too.")
         asked[option][role] = text
     return asked
+
+
+def _of_type(table: TableReader, kind: str) -> TableReader:
+    """A table whose rows are those of one node type only."""
+    table.of_type, table.defines_nodes = kind, False
+    return table
 
 
 def _refuse_double(tables: Sequence[TableReader]) -> None:
