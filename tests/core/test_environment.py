@@ -4,7 +4,15 @@ import os
 
 import pytest
 
-from starling.core.environment import Place, core_count, place_in_run, set_worker_threads, thread_count, wait_without_spinning
+from starling.core.environment import (
+    Place,
+    computing_threads,
+    core_count,
+    place_in_run,
+    set_worker_threads,
+    thread_count,
+    wait_without_spinning,
+)
 from starling.core.errors import InputError
 
 
@@ -79,3 +87,19 @@ def test_waiting_threads_sleep_unless_the_user_says_otherwise(monkeypatch: pytes
     monkeypatch.delenv("OMP_WAIT_POLICY")
     wait_without_spinning()
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+
+
+@pytest.mark.parametrize("before", [None, "7"])
+def test_threads_of_this_process_for_a_while(before: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.delenv("STARLING_THREADS", raising=False)
+    if before is not None:
+        monkeypatch.setenv("STARLING_THREADS", before)
+    torchs = torch.get_num_threads()
+    with computing_threads(3):
+        assert (thread_count(), torch.get_num_threads()) == (3, 3)
+    assert os.environ.get("STARLING_THREADS") == before
+    assert torch.get_num_threads() == torchs
+    with computing_threads(None):
+        assert os.environ.get("STARLING_THREADS") == before

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +94,27 @@ def set_worker_threads(threads: int | None, workers: int) -> int:
     for name in (_THREADS, "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(count)
     return count
+
+
+@contextmanager
+def computing_threads(threads: int | None) -> Iterator[None]:
+    """Compute in this process with so many threads, kernels and torch alike, until the block is left; None changes nothing."""
+    if threads is None:
+        yield
+        return
+    import torch
+
+    kernels, torchs = os.environ.get(_THREADS), torch.get_num_threads()
+    os.environ[_THREADS] = str(threads)
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(torchs)
+        if kernels is None:
+            del os.environ[_THREADS]
+        else:
+            os.environ[_THREADS] = kernels
 
 
 def silence_torch_warnings() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from starling.core.environment import computing_threads
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
 from starling.core.progress import SILENT, Progress
@@ -51,7 +52,7 @@ class Trainer:
         check_free(self._run)
         config = self.config.model_copy(update={"data": _resolved(self.config.data)})
         if not is_shared(config):
-            return fit(config, self._run, watch=self._watch)
+            return self._fit_alone(config, self._run)
         kind = read_json(config.data.path).get("format")
         if kind == "starling-parts":
             manifest = PartsManifest.read(config.data.path)
@@ -61,12 +62,16 @@ class Trainer:
             if kind != "starling-parts":
                 config = _partitioned(config, directory.path / PARTS, self._progress)
             if config.team.workers == 1:
-                return fit(config, directory, watch=self._watch)
+                return self._fit_alone(config, directory)
             return self._fit_together(config, directory)
         except BaseException:
             if not (directory.path / CONFIG).exists():  # nothing was learnt: leave nothing
                 shutil.rmtree(directory.path)
             raise
+
+    def _fit_alone(self, config: RunConfig, run: Path | RunDirectory | None) -> TrainResult:
+        with computing_threads(config.team.threads):
+            return fit(config, run, watch=self._watch)
 
     def _fit_together(self, config: RunConfig, directory: RunDirectory) -> TrainResult:
         team = config.team
