@@ -139,7 +139,7 @@ def _check_data(run: LinkRun, source: WorkerSource) -> None:
     if team.local_only or team.shuffle:
         asked = "--local-only" if team.local_only else f"--shuffle {team.shuffle}"
         raise InputError(
-            f"The ends of a pair lie in any part, and edges are dealt out alike for all numbers of workers, got {asked}; leave it out."
+            f"The ends of a pair lie in any part, and edges are dealt alike to any number of workers, got {asked}. Leave it out."
         )
     if team.cache:
         raise InputError("A cache of features is for node tasks so far, got --cache with --task link. Leave it out.")

@@ -1,0 +1,54 @@
+"""Decoders: their formulas, and that a node against many candidates scores as pair by pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from starling.nn.decoders import DecoderName, DistMult, Dot, Mlp, make_decoder
+
+NAMES: list[DecoderName] = ["dot", "distmult", "mlp"]
+
+
+def test_formulas_by_hand() -> None:
+    s, d = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, -1.0]])
+    assert Dot()(s, d).tolist() == [1.0]
+    decoder = DistMult(2, 3)
+    with torch.no_grad():
+        decoder.relation.copy_(torch.tensor([[1.0, 1.0], [0.5, 2.0], [0.0, 1.0]]))
+    assert decoder(s, d, torch.tensor([1])).tolist() == [1 * 0.5 * 3 + 2 * 2 * -1]
+    assert decoder(s, d, torch.tensor([2])).tolist() == [-2.0]
+    mlp = Mlp(2, 0)
+    with torch.no_grad():
+        mlp.product.relation.fill_(1)
+        mlp.hidden.weight.copy_(torch.tensor([[1.0, 1.0], [-1.0, 0.0]]))
+        mlp.hidden.bias.copy_(torch.tensor([0.0, 1.0]))
+        mlp.out.weight.copy_(torch.tensor([[2.0, 10.0]]))
+        mlp.out.bias.fill_(0.5)
+    assert mlp(s, d).tolist() == [2 * (3 - 2) + 10 * 0 + 0.5]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("relations", [0, 4])
+def test_against_many_is_pair_by_pair(name: DecoderName, relations: int) -> None:
+    draw = torch.Generator().manual_seed(1)
+    decoder = make_decoder(name, 6, relations, seed=3)
+    kept, candidates = torch.randn(5, 6, generator=draw), torch.randn(7, 6, generator=draw)
+    relation = torch.arange(5) % relations if relations else None
+    scores = decoder.against(kept, candidates, relation)
+    for b in range(5):
+        one = None if relation is None else relation[b : b + 1].expand(7)
+        torch.testing.assert_close(scores[b], decoder(kept[b].expand(7, 6), candidates, one))
+        torch.testing.assert_close(scores[b], decoder(candidates, kept[b].expand(7, 6), one))
+    assert decoder.against(kept[:0], candidates, None if relation is None else relation[:0]).shape == (0, 7)
+
+
+def test_weights_depend_on_the_seed_alone() -> None:
+    torch.manual_seed(1)
+    one = [weight.detach().numpy() for weight in make_decoder("mlp", 4, 2, seed=5).parameters()]
+    torch.manual_seed(2)
+    again = [weight.detach().numpy() for weight in make_decoder("mlp", 4, 2, seed=5).parameters()]
+    other = [weight.detach().numpy() for weight in make_decoder("mlp", 4, 2, seed=6).parameters()]
+    assert all(np.array_equal(a, b) for a, b in zip(one, again, strict=True))
+    assert not any(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
