@@ -165,9 +165,9 @@ class AveragingLoop(Loop):
         """The loss of each epoch over all parts, weighted by training nodes and added in the order of parts."""
         told = self._team.all_lists(self._tag(_LOSSES), mine.reshape(-1).view(np.int64))
         losses = np.concatenate(told).view(np.float64).reshape(-1, mine.shape[1])
-        weights = [size for size in self._parts.source.train_sizes if size]
-        means: list[float] = (np.array(weights)[:, None] * losses).sum(axis=0) / total
-        return list(means)
+        share = np.array([size for size in self._parts.source.train_sizes if size]) / total
+        means: list[float] = (share[:, None] * losses).sum(axis=0).tolist()
+        return means
 
     def _record(
         self, epochs: range, rates: list[float], losses: list[float], seconds: float, workers: tuple[WorkerRecord, ...]

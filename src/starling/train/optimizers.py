@@ -107,9 +107,7 @@ class Schedule:
 
 def clock_of(optimizer: Optimizer) -> Optimizer:
     """An optimiser of nothing for a schedule to turn, where several in turn go through the same epochs at the same rates."""
-    clock = SGD([nn.Parameter(torch.zeros(1))], lr=optimizer.param_groups[0]["lr"])
-    clock.step()  # a schedule expects that steps come first
-    return clock
+    return SGD([nn.Parameter(torch.zeros(1))], lr=optimizer.param_groups[0]["lr"])
 
 
 def clip_gradients(model: nn.Module, limit: float) -> None:

@@ -61,12 +61,15 @@ def fit(
     setup = _set_up(config, team)
     optimizer = make_optimizer(setup.model, setup.config.optimizer)
     averaging = isinstance(setup.work, PartsWork)
+    turned = clock_of(optimizer) if averaging else optimizer
     schedule = Schedule(
-        clock_of(optimizer) if averaging else optimizer,
+        turned,
         setup.config.schedule,
         setup.config.run.epochs,
         higher_is_better=setup.task.score.higher_is_better,
     )
+    if averaging:
+        turned.step()  # of nothing: a schedule expects that steps come first
     updates = _updates(setup, optimizer, Team() if averaging else team)  # a part's steps are its own
     directory = None
     if team.rank == 0:
