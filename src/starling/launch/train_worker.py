@@ -37,7 +37,7 @@ def train(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
     told = spec.get("live")
     watch = Live(Path(told)) if told and team.rank == 0 else None
     scratch = Path(spec["run"]) if spec.get("run") else None
-    result = fit(config, _directory(spec, config) if team.rank == 0 else None, watch=watch, team=team, scratch=scratch)
+    result = fit(config, _directory(spec), watch=watch, team=team, scratch=scratch)
     return {"summary": result.to_json(), "losses": list(result.losses)}
 
 
@@ -79,15 +79,15 @@ def _check_own_parts(path: Path, team: Team, *, shared: bool) -> None:
     check_parts(path, manifest, workers=team.size, shared=shared, parts=own)
 
 
-def _directory(spec: dict[str, Any], config: RunConfig) -> RunDirectory:
-    """The run directory: made by the launcher, or made now."""
+def _directory(spec: dict[str, Any]) -> RunDirectory | Path | None:
+    """The run directory made by the launcher, or where worker 0 shall make one."""
     from starling.train.config import CONFIG
     from starling.train.run_directory import RunDirectory
 
     path = Path(spec["run"]) if spec.get("run") else None
     if path is not None and path.is_dir() and not (path / CONFIG).exists():
         return RunDirectory(path)
-    return RunDirectory.create(path, config.data.path.name)
+    return path
 
 
 class Live:

@@ -36,9 +36,9 @@ class Constants:
         """Whether these very rows are known to be constant (and were not written to since)."""
         return not rows.requires_grad and any(known is rows and rows._version == version for known, version in self._rows)
 
-    def keeps(self, graph: LocalGraph) -> bool:
-        """Whether an aggregate over this graph is kept."""
-        return any(entry.graph is graph for entry in self._entries)
+    def kept(self, graph: LocalGraph) -> int:
+        """How many aggregates over this graph are kept: as many layers of a model read no row any more (SGC: all)."""
+        return sum(entry.graph is graph for entry in self._entries)
 
     def once(self, graph: LocalGraph, gather: Copy, reduce: Reduce, rows: Tensor, compute: Callable[[], Tensor]) -> Tensor:
         """The kept aggregate, computed the first time."""

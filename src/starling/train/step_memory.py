@@ -33,18 +33,15 @@ class StepMemory:
 def formula_bytes(model: nn.Module, views: Sequence[View]) -> int:
     """Σ over layers of 4 · (3 · n_in + n_bd) · d, of the rows that this worker reads in this step."""
     widths = model.input_widths if isinstance(model, LayeredModel) else ()
-    return sum(
-        _BYTES * (3 * inner + boundary) * width
-        for width, (inner, boundary) in zip(widths, map(_inner_and_boundary, views), strict=False)
-    )
-
-
-def _inner_and_boundary(view: View) -> tuple[int, int]:
-    exchange = view.exchange
-    if not isinstance(exchange, TeamExchange):
-        return view.graph.sources, 0
-    kept = view.constants is not None and view.constants.keeps(view.graph)  # then no row of others is read any more
-    return exchange.traffic.owned, 0 if kept else exchange.traffic.mirrors
+    total = 0
+    for layer, (width, view) in enumerate(zip(widths, views, strict=False)):
+        inner, boundary = view.graph.sources, 0
+        if isinstance(view.exchange, TeamExchange):
+            inner, boundary = view.exchange.traffic.owned, view.exchange.traffic.mirrors
+        if view.constants is not None and layer < view.constants.kept(view.graph):
+            boundary = 0  # no row of others is read any more
+        total += _BYTES * (3 * inner + boundary) * width
+    return total
 
 
 class Held:
