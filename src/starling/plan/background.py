@@ -32,9 +32,12 @@ class _Finished:
 
 
 class Background(Generic[Item]):
-    """An iterator over `items` that is `depth` items ahead of its caller. Order is kept; `stage` names it in errors."""
+    """An iterator over `items` that is `depth` items ahead of its caller. Order is kept; `stage` names it in errors.
 
-    def __init__(self, items: Iterable[Item], *, stage: str, depth: int = 2) -> None:
+    One item ahead keeps both sides busy where items take about the same time; each more costs the memory of an item.
+    """
+
+    def __init__(self, items: Iterable[Item], *, stage: str, depth: int = 1) -> None:
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}")
         self.stage = stage
