@@ -1,7 +1,7 @@
 """Workers that compute one graph together, beside one process: time of an epoch, memory of the largest worker, bytes sent.
 
     python bench/hybrid.py --nodes 200000 --edges 5000000 --features 128 --classes 40
-    python bench/hybrid.py --nodes 2400000 --edges 31000000 --features 100 --classes 47 --name products
+    python bench/hybrid.py --nodes 2400000 --edges 62000000 --features 100 --classes 47 --name products
     python bench/hybrid.py --render
 
 Every line is a run of ``starling train`` with one thread a worker; runs take turns, round after round, and a cell is the median of
