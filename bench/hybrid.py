@@ -1,6 +1,6 @@
 """Workers that compute one graph together, beside one process: time of an epoch, memory of the largest worker, bytes sent.
 
-    python bench/hybrid.py --nodes 200000 --edges 5000000 --features 128 --classes 40
+    python bench/hybrid.py --nodes 200000 --edges 9300000 --features 128 --classes 40
     python bench/hybrid.py --nodes 2400000 --edges 62000000 --features 100 --classes 47 --name products
     python bench/hybrid.py --render
 
@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "starling-hybrid")
     parser.add_argument("--name", default="200k")
-    for name, default in (("nodes", 200_000), ("edges", 5_000_000), ("features", 128), ("classes", 40), ("hidden", 128)):
+    for name, default in (("nodes", 200_000), ("edges", 9_300_000), ("features", 128), ("classes", 40), ("hidden", 128)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=6)
