@@ -20,7 +20,6 @@ from starling.engine.hybrid.exchange import Calls
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.hybrid.strategies import make_team_strategy
-from starling.engine.typed_features import TypedFeatures
 from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.strategy import Strategy
@@ -42,15 +41,6 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         raise InputError(
             "Layer-wise sampling draws from all rows of a layer at once, which no worker of --parallel data has in one place. "
             "Use one worker without --parallel data, or --set strategy.sampling=uniform."
-        )
-    if how.past or config.data.before is not None:
-        raise InputError(
-            f"Workers of --parallel data sample from all edges of the parts, got {'past' if how.past else '--before'}. Use one "
-            "worker, or --parallel hybrid with --before."
-        )
-    if isinstance(source.features, TypedFeatures):
-        raise InputError(
-            "Workers of --parallel data pull one table of features for all nodes, got features by node type. Use --parallel hybrid."
         )
     run, team = config.run, source.team
     places = open_places(source.path, team)

@@ -31,8 +31,8 @@ def check_data_parallel(config: RunConfig, how: Strategy.Settings, features: Fea
     asked = None
     if config.data.before is not None:
         asked = "--before"
-    elif isinstance(how, Mini.Settings) and (how.past or how.type_fanouts is not None):
-        asked = "strategy.past" if how.past else "fan-outs by relation"
+    elif isinstance(how, Mini.Settings) and how.past:
+        asked = "strategy.past"
     elif features.type_widths:
         asked = "features by node type"
     if asked is not None:

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
-from tests.engine.hybrid.runs import Learnt, config_of, cut, learn, run_team
+from tests.engine.hybrid.runs import Learnt, config_of, cut, learn
 
 Result = TypeVar("Result")
 
@@ -44,7 +45,7 @@ def on_hosts(hosts: list[int], work: Callable[[Team], Result]) -> list[Result]:
         team.near = frozenset(same - {team.rank})
         return work(team)
 
-    return run_team(len(hosts), placed)
+    return run_threads(len(hosts), placed)
 
 
 def learn_on_hosts(config: RunConfig, run: Path, hosts: list[int]) -> list[Learnt]:

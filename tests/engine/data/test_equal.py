@@ -11,7 +11,7 @@ import pytest
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from tests.engine.data.cases import data_config, learn_on_hosts, uneven_parts
-from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, learn_together, small_graph
+from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn_together, small_graph
 
 MODELS: dict[str, dict[str, Any]] = {
     "gcn": {"hidden": 8, "dropout": 0.3, "residual": True},
@@ -25,6 +25,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "full": {"batch_size": 20},
     "sampled": {"batch_size": 20, "fanouts": [3, 2]},
     "weighted": {"batch_size": 16, "fanouts": [3, 2], "sampling": "weighted"},
+    "by relation": {"batch_size": 20, "fanouts": "0:2,1;*:3,2"},
     "replaced": {"batch_size": 20, "fanouts": [4, "all"], "replace": True},
 }
 HOSTS = {"near": [0, 0], "far": [0, 1], "four far": [0, 1, 2, 3], "two hosts": [0, 0, 1, 1]}
@@ -38,6 +39,7 @@ CASES = [
     ("gat", "sampled", "far"),
     ("gate", "sampled", "two hosts"),
     ("rgcn", "sampled", "far"),
+    ("rgcn", "by relation", "two hosts"),
 ]
 
 
@@ -105,3 +107,13 @@ def test_batch_norm_is_shared(parts: Path, tmp_path: Path) -> None:
     first, *others = learn_on_hosts(data_config(parts, 4, model, STRATEGIES["sampled"]), tmp_path / "team", [0, 0, 1, 1])
     for other in others:
         assert_identical(other, first)
+
+
+@pytest.mark.parametrize("hosts", [[0, 0, 0, 0], [0, 0, 1, 1]])
+def test_more_workers_than_parts(graph: Graph, tmp_path: Path, hosts: list[int]) -> None:
+    """Workers that own no part read their neighbour's, compute as much as anybody, and take part in evaluation with nothing."""
+    how = STRATEGIES["sampled"]
+    two = cut(graph, tmp_path / "two", 2, np.random.default_rng(3).integers(0, 2, graph.nodes))
+    (alone,) = learn_together(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how}), tmp_path / "alone")
+    for seen in learn_on_hosts(data_config(two, 4, model_of("sage"), how, shuffle="global"), tmp_path / "team", hosts):
+        assert_same(seen, alone)

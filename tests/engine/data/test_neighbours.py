@@ -102,27 +102,26 @@ def test_any_team_takes_what_one_process_takes(graph: Graph, parts: Parts, name:
 
 
 def test_samples_are_uniform(graph: Graph, parts: Parts) -> None:
-    """χ² of how often each in-edge of a hub is taken over many steps, two of them at a time, half of the asking from afar."""
+    """χ² of how often each in-edge of a hub is taken over many steps, two at a time, by its owner for a worker of another host."""
     degree = np.diff(source_of_graph(graph).incoming.offsets)
     hub = int(np.asarray(parts.global_of_position)[int(np.argmax(degree))])
-    length, times = int(degree.max()), 3000
-    settings = Mini.Settings(fanouts=(2, 1, 1))
+    length, times = int(degree.max()), 1500
 
-    def work(team: Team) -> Counter[int]:
-        around, seen = all_parts(parts, team, settings), Counter[int]()
-        for step in range(times // team.size):
-            calls = Calls(step, Channel.SAMPLE)
-            taken = around.take(around.rows_of(np.array([hub])), Moment(3, 1, step * team.size + team.rank, 0), calls)
+    def work(team: Team) -> tuple[bool, Counter[int]]:
+        around, seen = all_parts(parts, team, Mini.Settings(fanouts=(2, 1, 1))), Counter[int]()
+        for step in range(times):
+            taken = around.take(around.rows_of(np.array([hub])), Moment(3, 1, step, 0), Calls(step, Channel.SAMPLE))
             seen.update(taken.entry.tolist())
-        return seen
+        bounds = Places(parts, team).worker_bounds
+        return bounds[team.rank] <= hub < bounds[team.rank + 1], seen
 
-    seen = sum(on_hosts([0, 1], work), Counter[int]())
+    (_, near), (_, far) = sorted(on_hosts([0, 1], work), key=lambda told: not told[0])
+    assert near == far
     expected = 2 * times / length
-    assert len(seen) == length
-    statistic = sum((count - expected) ** 2 / expected for count in seen.values())
-    # Pairs are drawn without replacement, so counts vary by a factor (1 − 2/length) less than independent ones.
-    assert statistic < length - 1 + 5 * np.sqrt(2 * (length - 1))
-    assert statistic > 0.2 * (length - 1), "too even to be chance"
+    # Two of `length` are drawn without replacement, so counts vary less than independent ones: by (length − 2) / (length − 1).
+    statistic = sum((far[entry] - expected) ** 2 / expected for entry in far) * (length - 1) / (length - 2)
+    assert len(far) == length
+    assert 0.1 * (length - 1) < statistic < length - 1 + 4 * np.sqrt(2 * (length - 1))
 
 
 def test_by_itself_a_part_ends_at_its_halo(graph: Graph, tmp_path: Path) -> None:
