@@ -19,7 +19,7 @@ Kind = Literal["communication", "waiting", "reducing"]
 
 @dataclass(frozen=True)
 class Fetched:
-    """Rows that the key-value store gave: read on this host, taken from the cache, or brought from other hosts."""
+    """Rows of features that the key-value store gave: read on this host, taken from the cache, or brought from other hosts."""
 
     near: int = 0
     cached: int = 0

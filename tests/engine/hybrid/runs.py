@@ -36,15 +36,16 @@ class Learnt:
     bytes_sent: int
 
 
-def small_graph(path: Path, *, nodes: int = 61, edges: int = 260, **tables: NDArray[Any]) -> Graph:
-    """A graph with every table that a model may read."""
+def small_graph(path: Path, *, nodes: int = 61, edges: int = 260, without_x: bool = False, **tables: NDArray[Any]) -> Graph:
+    """A graph with every table that a model may read, or all but features."""
     draw = np.random.default_rng(4)
     edge_tables = {
         "weight": draw.random(edges).astype(np.float32) + 0.5,
         "attr": draw.random((edges, 2)).astype(np.float32),
         "type": draw.integers(0, 3, edges).astype(np.int32),
     }
-    return trainable_graph(path, nodes=nodes, edges=edges, edge_tables=edge_tables, without=("val",), **tables)
+    without = ("val", "x") if without_x else ("val",)
+    return trainable_graph(path, nodes=nodes, edges=edges, edge_tables=edge_tables, without=without, **tables)
 
 
 def cut(

@@ -74,7 +74,8 @@ class KeyValueStore:
             self.places.team.links.send_list(peer, tag, wanted)
             self.places.team.ledger.sent(peer, wanted.nbytes)
         table = kept if kept is not None else self._table(kind, name)
-        return Pending(self.places, table, ids, offsets, by_part, asked, cache, tag, answers)
+        counted = kind == "node" and name.partition("@")[0] == "x"
+        return Pending(self.places, table, ids, offsets, by_part, asked, cache, tag, answers, counted)
 
     def push(self, name: str, ids: NDArray[Any], values: NDArray[Any], calls: Calls) -> None:
         """Add values to rows of a kept table at their owners; what comes for one row is summed first, in the order of ranks.
@@ -139,13 +140,15 @@ class Pending:
     _cache: StaticCache | None
     _tag: int
     _answers: int
+    _counted: bool
+    """Rows of features are counted, others would blur what a cache does."""
     _heard: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     """What each worker asks for here."""
 
     def rows(self) -> NDArray[Any]:
         """The rows: those at hand first, then answers to others, then their answers as they come."""
         out = blank_rows(len(self._ids), self._table.row_shape, self._table.dtype)
-        words, ledger = words_of(out), self._places.team.ledger
+        words = words_of(out)
         near = self._read_here(words)
         self._answer()
         cached = far = 0
@@ -158,16 +161,16 @@ class Pending:
                 with self._places.team.links.receive(peer, self._answers, shape, torch.uint8) as came:
                     move_rows(came.numpy().view(words.dtype), question.answer_of, words, question.places)
                 far += len(question.wanted)
-        if not isinstance(self._table, StoredTable):
-            return out
-        ledger.fetched(near=near, cached=cached, far=far, far_bytes=far * words.shape[1] * words.itemsize)
+        if self._counted:
+            row_bytes = words.shape[1] * words.itemsize
+            self._places.team.ledger.fetched(near=near, cached=cached, far=far, far_bytes=far * row_bytes)
         return out
 
     def push(self, values: NDArray[Any], calls: Calls) -> None:
         """Give back values for the rows that were asked for, in the order of the ids; owners add them up (`KeyValueStore.push`)."""
         table, team = self._table, self._places.team
         assert not isinstance(table, StoredTable), "files of parts are never written to"
-        values = np.ascontiguousarray(values, table.dtype).reshape(len(self._ids), -1)
+        values = np.ascontiguousarray(values, table.dtype).reshape(len(self._ids), math.prod(table.row_shape))
         tag = calls.forward() if self._asked else 0
         for peer, question in self._asked.items():
             if len(question.wanted):
