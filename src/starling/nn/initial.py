@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.utils import skip_init
 
 from starling.core.keyed import stream_key
 
@@ -65,8 +64,7 @@ class Initialised(Protocol):
 
 def unfilled(kind: type[Module], *arguments: Any, **settings: Any) -> Module:
     """A torch module whose weights are still to be drawn: torch's own generator, which all threads share, is left alone."""
-    made: Module = skip_init(kind, *arguments, **settings)  # type: ignore[no-untyped-call]
-    return made
+    return kind(*arguments, device="meta", **settings).to_empty(device="cpu")
 
 
 def initialise(model: nn.Module, seed: int) -> None:

@@ -108,9 +108,9 @@ class ModelSpec:
     classes: int
     edge_features: int = 0
     relations: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
     type_widths: tuple[int, ...] = ()
     """Columns of features of each node type, where they are read by type."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
