@@ -41,8 +41,6 @@ _CLUSTER_MEMORY = 1 << 30
 def set_up_averaging(config: RunConfig, team: Team) -> Setup:
     """Look at all parts, make the model, check that everything fits together."""
     check_device(config.run.device)
-    if config.embedding.dim:
-        raise InputError("Embeddings are learnt by --sync gradient, where each row has one owner; got --sync average.")
     settings = resolved_model(config.model)
     how = read_settings(config.strategy.name, config.strategy.settings)
     memory = data_memory(config, team.size)

@@ -171,6 +171,17 @@ class RunConfig(Record):
     pipeline: PipelineSettings = PipelineSettings()
 
     @model_validator(mode="after")
+    def _check_average(self) -> Self:
+        if self.sync.name == "average" and self.team.parallel != "data":
+            raise InputError(
+                f"--sync average lets parts train alone, got --parallel {self.team.parallel}, in which they compute each step "
+                "together. Pass --parallel data."
+            )
+        if self.sync.name == "average" and self.team.shuffle:
+            raise InputError(f"With --sync average a part's targets are its own, got --shuffle {self.team.shuffle}. Leave it out.")
+        return self
+
+    @model_validator(mode="after")
     def _check_link(self) -> Self:
         if self.task.name != "link" and self.link != LinkSettings():
             raise InputError(f"The settings of [link] are for --task link, got the task {self.task.name or 'of the labels'}.")

@@ -218,5 +218,5 @@ def _array(shard: Shard, name: str) -> NDArray[Any]:
 
 
 def _typed(values: NDArray[Any], name: str) -> Tensor:
-    table = torch.from_numpy(np.ascontiguousarray(values))
+    table = torch.from_numpy(np.require(values, requirements=("C", "W")))
     return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()
