@@ -22,6 +22,7 @@ from starling.engine.hybrid.exchange import Calls
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts, open_parts
 from tests.support.parts import TYPES, Case, build
+from tests.support.ranks import run_ranks
 
 NODES = 37
 WORKERS = (1, 2, 4)
@@ -189,6 +190,26 @@ def test_a_cache_answers_for_others(case: Case, parts: Parts) -> None:
         assert fetched.cached == theirs > 0
         assert fetched.far == NODES - fetched.near - theirs
         assert fetched.hit_rate == theirs / (NODES - fetched.near)
+
+
+def pull_and_push(team: Team, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """A worker of its own process."""
+    store, calls = KeyValueStore(Places(open_parts(path), team)), Calls(0, Channel.FETCH)
+    bounds = store.places.worker_bounds
+    store.keep("sums", Sums(int(bounds[team.rank]), int(bounds[team.rank + 1] - bounds[team.rank])))
+    x = store.pull("x", np.arange(NODES)[:: team.rank + 1], calls)
+    pending = store.begin_pull("sums", np.arange(NODES), calls)
+    pending.push(np.ones((NODES, 2), np.float32) - pending.rows(), calls)
+    return x, store.pull("sums", np.arange(NODES), calls)
+
+
+@pytest.mark.parametrize("transport", ["auto", "gloo"])
+def test_real_processes(case: Case, parts: Parts, transport: Any) -> None:
+    """Over shared memory and over sockets; pushed twice, once by each worker."""
+    before = np.arange(NODES, dtype=np.float32)[:, None] * np.array([1, 100], np.float32)
+    for rank, (x, sums) in enumerate(run_ranks(2, pull_and_push, parts.path, transport=transport)):
+        np.testing.assert_array_equal(x, whole_table(case, parts, "x")[:: rank + 1])
+        np.testing.assert_array_equal(sums, 2 - before)
 
 
 def test_what_cannot_be(parts: Parts, tmp_path: Path) -> None:

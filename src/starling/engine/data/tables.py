@@ -77,7 +77,8 @@ class _PartRows:
         table = shard.node_table(name) if kind == "node" else shard.edge_table(name)
         self.touched = 0
         self._file: mmap.mmap | None = None
-        self._sparse, self._words = (table, None) if isinstance(table, CsrTable) else (None, words_of(np.asarray(table)))
+        self._sparse: CsrTable | None = table if isinstance(table, CsrTable) else None
+        self._words: NDArray[Any] | None = None if isinstance(table, CsrTable) else words_of(np.asarray(table))
         if isinstance(table, np.memmap):
             self._file = getattr(table, "_mmap", None)
         self._size = 0 if isinstance(table, CsrTable) else table.nbytes
