@@ -1,0 +1,183 @@
+"""Link prediction learns, in one process and by teams: what two and four workers learn is what one learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from starling.comm.in_process import run_threads
+from starling.comm.team import Team
+from starling.store.graph import Graph
+from starling.train.config import RunConfig
+from starling.train.results import TrainResult
+from starling.train.trainer import fit
+from tests.engine.hybrid.runs import cut
+from tests.support.ranks import run_ranks
+from tests.train.link_graphs import link_graph
+
+NODES, PARTS = 60, 5
+TYPES = np.random.default_rng(3).integers(0, 3, 150).astype(np.uint8)
+
+
+def config_of(path: Path, workers: int = 1, *, epochs: int = 2, **tables: dict[str, Any]) -> RunConfig:
+    given: dict[str, dict[str, Any]] = {
+        "data": {"path": path},
+        "model": {"name": "sage", "hidden": 8},
+        "strategy": {"name": "mini", "batch_size": 90},
+        "task": {"name": "link"},
+        "link": {"split_edges": "80/10/10"},
+        "optimizer": {"name": "sgd", "lr": 0.2},
+        "run": {"epochs": epochs, "seed": 3, "evaluate_every": epochs},
+        "team": {"workers": workers},
+    }
+    return RunConfig.from_tables({name: given.get(name, {}) | tables.get(name, {}) for name in {**given, **tables}})
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Graph]:
+    folder = tmp_path_factory.mktemp("graphs")
+    return {
+        "undirected": link_graph(folder / "u"),
+        "typed": link_graph(folder / "t", directed=True, edge_tables={"type": TYPES}),
+        "featureless": link_graph(folder / "f", features=0),
+    }
+
+
+@pytest.fixture(scope="module")
+def parts(graphs: dict[str, Graph], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Five unequal parts: one empty, one of a single node."""
+    draw = np.random.default_rng(5)
+    owner = draw.choice([0, 2, 4], NODES, p=[0.5, 0.25, 0.25])
+    owner[7] = 3
+    folder = tmp_path_factory.mktemp("parts")
+    return {name: cut(graph, folder / name, PARTS, owner) for name, graph in graphs.items()}
+
+
+def learn_together(config: RunConfig, run: Path) -> list[TrainResult]:
+    return run_threads(config.team.workers, lambda team: fit(config, run, team=team))
+
+
+def assert_same(found: TrainResult, expected: TrainResult) -> None:
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=2e-4, atol=2e-5)
+    for name, value in expected.model.state_dict().items():
+        np.testing.assert_allclose(found.model.state_dict()[name], value, rtol=1e-3, atol=1e-4, err_msg=name)
+    for split in ("train", "val", "test"):
+        assert getattr(found.scores, split) == pytest.approx(getattr(expected.scores, split), abs=0.02)  # a near tie may turn
+
+
+CASES: dict[str, tuple[str, int, dict[str, dict[str, Any]]]] = {
+    "mini": ("undirected", 2, {}),
+    "mini, by four": ("undirected", 4, {"link": {"count": 3, "loss": "softmax", "decoder": "mlp"}}),
+    "global": ("undirected", 2, {"strategy": {"name": "global", "batch_size": None}, "model": {"name": "gcn"}}),
+    "by degree": ("undirected", 2, {"link": {"negatives": "degree"}, "task": {"metric": "ap"}}),
+    "in batch, directed": (
+        "typed",
+        4,
+        {"link": {"negatives": "batch", "count": 2, "loss": "margin"}, "task": {"metric": "mrr"}},
+    ),
+    "local to the part": ("undirected", 4, {"link": {"negatives": "local"}, "task": {"metric": "hits@3"}}),
+    "relations, ranked against all": (
+        "typed",
+        2,
+        {"model": {"name": "rgcn"}, "link": {"decoder": "distmult", "count": 2}, "task": {"metric": "mrr"}},
+    ),
+    "ranked against some": ("undirected", 2, {"task": {"metric": "mrr"}, "link": {"candidates": 5}}),
+    "sampled": ("undirected", 4, {"strategy": {"fanouts": [3, 2]}}),
+    "embeddings": ("featureless", 2, {"embedding": {"dim": 4, "optimizer": "sgd"}}),
+}
+
+
+def settings_of(case: str) -> dict[str, dict[str, Any]]:
+    tables = CASES[case][2]
+    strategy = tables.get("strategy", {})
+    return tables | {"strategy": {k: v for k, v in ({"name": "mini", "batch_size": 90} | strategy).items() if v is not None}}
+
+
+def with_tables(config: RunConfig, **tables: Any) -> RunConfig:
+    return RunConfig.from_tables({**config.to_tables(), **tables})
+
+
+def config_for(case: str, path: Path, workers: int, **team: Any) -> RunConfig:
+    tables = settings_of(case)
+    config = config_of(path, workers, **{name: table for name, table in tables.items() if name != "strategy"})
+    plain = config.to_tables()
+    return RunConfig.from_tables({**plain, "strategy": tables["strategy"], "team": {**plain["team"], **team}})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_teams_learn_what_one_process_learns(
+    case: str, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
+) -> None:
+    graph, workers, _ = CASES[case]
+    alone_on = parts[graph] if "local" in case else graphs[graph].path
+    (alone,) = learn_together(config_for(case, alone_on, 1), tmp_path / "alone")
+    for seen in learn_together(config_for(case, parts[graph], workers), tmp_path / "team"):
+        assert_same(seen, alone)
+
+
+@pytest.mark.parametrize("case", ["mini", "mini, by four", "relations, ranked against all", "embeddings"])
+def test_workers_of_their_own_batches_do_too(
+    case: str, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
+) -> None:
+    graph, workers, _ = CASES[case]
+    (alone,) = learn_together(config_for(case, graphs[graph].path, 1), tmp_path / "alone")
+    for seen in learn_together(config_for(case, parts[graph], workers, parallel="data"), tmp_path / "team"):
+        assert_same(seen, alone)
+
+
+def train_here(team: Team, config: str, run: str) -> tuple[list[float], float | None]:
+    import tomllib
+
+    result = fit(RunConfig.from_tables(tomllib.loads(config)), Path(run), team=team)
+    return list(result.losses), result.scores.test
+
+
+def test_processes_learn_it_as_well(graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path) -> None:
+    (alone,) = learn_together(config_of(graphs["undirected"].path), tmp_path / "alone")
+    config = config_of(parts["undirected"], 2)
+    for losses, test in run_ranks(2, train_here, config.to_toml(), str(tmp_path / "team")):
+        np.testing.assert_allclose(losses, alone.losses, rtol=2e-4)
+        assert test == pytest.approx(alone.scores.test, abs=0.02)
+
+
+@pytest.mark.parametrize("strategy", [{"name": "mini", "batch_size": 400}, {"name": "global"}])
+def test_edges_are_learnt(strategy: dict[str, Any], tmp_path: Path) -> None:
+    graph = link_graph(tmp_path / "g", nodes=120, edges=600, groups=4)
+    tables = config_of(graph.path, epochs=20).to_tables()
+    tables |= {"strategy": strategy, "optimizer": {"lr": 0.02}}
+    tables["run"]["evaluate_every"] = 10
+    result = fit(RunConfig.from_tables(tables), tmp_path / "run")
+    assert result.metric == "auc"
+    assert result.losses[-1] < result.losses[0]
+    assert result.scores.test is not None
+    assert result.scores.test > 0.7
+
+
+def test_a_run_repeats_itself_and_seeds_differ(graphs: dict[str, Graph], tmp_path: Path) -> None:
+    config = config_of(graphs["undirected"].path)
+    one, again = (fit(config, tmp_path / name) for name in ("one", "again"))
+    assert one.losses == again.losses
+    assert one.scores == again.scores
+    repeated = fit(RunConfig.read(tmp_path / "one" / "config.toml"), tmp_path / "repeated")
+    assert repeated.losses == one.losses
+    other = fit(with_tables(config, run={"epochs": 2, "seed": 4}), tmp_path / "other")
+    assert other.losses != one.losses
+
+
+def test_held_out_edges_change_no_loss(tmp_path: Path) -> None:
+    """Training must not see them: with other validation and test edges the losses are the same."""
+    pairs = np.random.default_rng(0).permutation(np.array([(i, j) for i in range(20) for j in range(i)]))[:120]
+    split = np.repeat(np.arange(120) % 5, 2).clip(0, 2)  # of five pairs one trains, one validates, three test
+    other = pairs.copy()
+    held = split[::2] > 0
+    free = np.array([(i + 20, j + 20) for i in range(20) for j in range(i)])[: held.sum()]
+    other[held] = free
+    results = []
+    for name, edges in (("a", pairs), ("b", other)):
+        graph = link_graph(tmp_path / name, nodes=40, pairs=edges, edge_tables={"split": split.astype(np.uint8)})
+        results.append(fit(config_of(graph.path, link={"split_edges": None}), tmp_path / f"run-{name}"))
+    assert results[0].losses == results[1].losses
+    assert results[0].scores.test != results[1].scores.test
