@@ -23,6 +23,8 @@ from typing import Any
 
 os.environ.setdefault("STARLING_THREADS", "1")
 
+import torch
+
 import starling
 from typed_graphs import prepare
 
@@ -169,6 +171,7 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     parser.add_argument("--try", dest="trial", action="store_true", help="validate, print, and keep nothing")
     asked = parser.parse_args()
+    torch.set_num_threads(1)
     done = lines()
     if not asked.render:
         graphs, workers = asked.graphs.split(","), [int(count) for count in asked.workers.split(",")]

@@ -17,7 +17,7 @@ from starling.nn.gather import RelationAttention
 from starling.nn.graph import LocalGraph
 from starling.nn.ops import attend, plain
 from starling.nn.ops.arrays import split_columns
-from starling.nn.relations import Relation, relations_of
+from starling.nn.relations import Relation, gathered, relations_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +69,19 @@ def attend_relations(graph: LocalGraph, gather: RelationAttention, rows: Tensor,
     """Weighted sums [D, H·F'] of all rows, and their log-sums [D, H], which mean nothing where the softmax is within relations."""
     pairs = relation_pairs(graph, len(gather.weight), within=gather.within)
     heads = gather.source_vector.shape[1]
-    values, source, target = [], [], []
-    for part, matrix, a, b in zip(pairs.parts, gather.weight, gather.source_vector, gather.target_vector, strict=True):
-        if len(part.rows):
-            z = rows.index_select(0, part.sources) @ matrix
-            values.append(z)
-            source.append((split_columns(z, heads) * a).sum(-1))
-            target.append(rows.index_select(0, part.rows) @ (split_columns(matrix, heads) * b).sum(-1))
-    if not values:  # tied to the rows and weights even so: others may wait for their gradients
+    present = [number for number, part in enumerate(pairs.parts) if len(part.rows)]
+    if not present:  # tied to the rows and weights even so: others may wait for their gradients
         nothing = rows[:0].sum() + gather.weight[:0].sum()
         out = rows.new_zeros(graph.destinations, gather.weight.shape[2]) + nothing
         return out, rows.new_full((graph.destinations, heads), -torch.inf)
+    given = gathered(rows, [index for number in present for index in (pairs.parts[number].sources, pairs.parts[number].rows)])
+    matrices, sources, targets = gather.weight.unbind(), gather.source_vector.unbind(), gather.target_vector.unbind()
+    values, source, target = [], [], []
+    for number, from_rows, to_rows in zip(present, given[::2], given[1::2], strict=True):
+        z = from_rows @ matrices[number]
+        values.append(z)
+        source.append((split_columns(z, heads) * sources[number]).sum(-1))
+        target.append(to_rows @ (split_columns(matrices[number], heads) * targets[number]).sum(-1))
     edge_score = torch.cat(target).index_select(0, pairs.edge_target)
     out, log_sum = _attend(pairs, gather, torch.cat(values), torch.cat(source), edge_score, key)
     if gather.within:

@@ -7,6 +7,7 @@ relation by its cost; nothing is sent between workers in here, so they need not 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -87,19 +88,26 @@ def sum_relations(
     blocks = weight.shape[1] if weight.dim() == 4 else 1
     # Tied to `x` and `weight` even where there is no edge: a backward pass that others wait in must come by here too.
     out = x.new_zeros(rows, weight.shape[-1] * blocks) + (x[:0].sum() + weight[:0].sum())
-    for part, matrix in zip(parts, weight, strict=True):
-        if len(part.rows) == 0:
-            continue
+    present = [(part, matrix) for part, matrix in zip(parts, weight, strict=True) if len(part.rows)]
+    given = gathered(x, [part.sources for part, _ in present])
+    sums = []
+    for (part, matrix), values in zip(present, given, strict=True):
         factors = {
             "edge_weight": None if edge_weight is None else edge_weight[part.numbers],
             "row_scale": part.scale if mean else None,
         }
         if _product_first(part, matrix, x):
-            sums = sum_neighbours(part.compact, _product(x.index_select(0, part.sources), matrix), **factors)
+            sums.append(sum_neighbours(part.compact, _product(values, matrix), **factors))
         else:
-            sums = _product(sum_neighbours(part.edges, x, **factors), matrix)
-        out = out.index_add(0, part.rows, sums)
-    return out
+            sums.append(_product(sum_neighbours(part.compact, values, **factors), matrix))
+    return out.index_add(0, torch.cat([part.rows for part, _ in present]), torch.cat(sums)) if sums else out
+
+
+def gathered(x: Tensor, index: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The rows of each list, out of one gather: its gradient goes back in one piece, however many lists there are."""
+    if not index:
+        return ()
+    return x.index_select(0, torch.cat(list(index))).split([len(rows) for rows in index])
 
 
 def _product(x: Tensor, matrix: Tensor) -> Tensor:
@@ -112,7 +120,7 @@ def _product(x: Tensor, matrix: Tensor) -> Tensor:
 
 def _product_first(part: Relation, matrix: Tensor, x: Tensor) -> bool:
     fan_out, backward = matrix.numel() // matrix.shape[-2], torch.is_grad_enabled()
-    if fan_out >= x.shape[1]:  # sums of narrower rows, and as a rule of fewer; also spares looking for distinct sources
+    if fan_out >= x.shape[1]:  # sums of narrower rows, and as a rule of fewer
         return False
     edges, sources = len(part.edges.neighbours), len(part.sources)
     work = LinearWork(edges, sources, len(part.rows), x.shape[1], fan_out, matrix.numel())

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from starling.core.errors import InputError
 from starling.nn.layers.dense import Dense
 from starling.nn.relation_blocks import relation_blocks, spread_relation
+from starling.nn.relations import gathered
 from starling.nn.view import Size, View
 
 
@@ -60,12 +61,16 @@ class Relational(nn.Module):
         rows = view.exchange.pull(h)
         # Tied to the rows even where there is no edge: a backward pass that others wait in must come by here too.
         out: Tensor = self.root(view, h) + rows[:0].sum()
-        index, given = [], []
-        for layer, block in zip(self.relations, relation_blocks(view.graph, len(self.relations)), strict=True):
-            if len(block.rows):
-                index.append(block.rows)
-                given.append(layer(View(block.graph, moment=view.moment), rows.index_select(0, block.sources)))
-        return out.index_add(0, torch.cat(index), torch.cat(given)) if given else out
+        present = [
+            (layer, block)
+            for layer, block in zip(self.relations, relation_blocks(view.graph, len(self.relations)), strict=True)
+            if len(block.rows)
+        ]
+        inputs = gathered(rows, [block.sources for _, block in present])
+        given = [
+            layer(View(block.graph, moment=view.moment), values) for (layer, block), values in zip(present, inputs, strict=True)
+        ]
+        return out.index_add(0, torch.cat([block.rows for _, block in present]), torch.cat(given)) if given else out
 
     def _spread(self, view: View, h: Tensor) -> Tensor:
         """In a vertex-cut every relation's layer talks to the other workers by itself, about all rows."""
