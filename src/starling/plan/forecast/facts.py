@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 ASSUMED_TRAINING = 0.5
 """Share of the nodes that are trained on, where nobody says."""
 MOST_NODES = 1 << 40
+_SPLITS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False)
 class GraphFacts:
-    """A graph in numbers. `sources` says of what was not read how it was guessed, in words for the user."""
+    """A graph in numbers. `assumptions` says in words what was not read but guessed."""
 
     nodes: int
     edges: int
@@ -38,12 +39,16 @@ class GraphFacts:
     relations: int = 0
     label_bytes: int = 8
     """Of a node's label."""
-    assumptions: tuple[str, ...] = field(default=())
+    assumptions: tuple[str, ...] = ()
 
 
 def facts_of_graph(graph: Graph) -> GraphFacts:
     """Read the manifest and, once, the edges."""
-    return _from_manifest(graph.manifest, counted(graph.edge_stream()), ())
+    manifest = graph.manifest
+    if not manifest.splits:  # made elsewhere
+        masks = {name: np.asarray(graph.node_table(name)) for name in _SPLITS if name in manifest.node_tables}
+        manifest = manifest.model_copy(update={"splits": {name: int(mask.sum()) for name, mask in masks.items()}})
+    return _from_manifest(manifest, counted(graph.edge_stream()), ())
 
 
 def facts_of_parts(manifest: PartsManifest) -> GraphFacts:

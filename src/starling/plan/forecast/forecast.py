@@ -75,6 +75,8 @@ class Means:
     sizes: Callable[[Way], Sizes]
     cluster: Callable[[Way], Cluster]
     limit: Callable[[Way], int]
+    together: bool = True
+    """All workers are on one machine."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +92,18 @@ class Forecast:
         return None if self.recommended is None else self.plans[self.recommended]
 
 
+def needed(facts: GraphFacts, model: ForecastModel, way: Way, means: Means) -> Memory:
+    """Memory of the largest worker alone, which is quick."""
+    cut = means.cut(way.parts if way.in_turn else way.workers)
+    return worker_memory(facts, model, way, means.sizes(way).safe, cut.safe, means.limit(way), together=means.together)
+
+
 def make_plan(facts: GraphFacts, model: ForecastModel, way: Way, means: Means) -> Plan:
     """Predict one way to train."""
     sizes = means.sizes(way)
     shares = way.parts if way.in_turn else way.workers
     cut, limit = means.cut(shares), means.limit(way)
-    memory = worker_memory(facts, model, way, sizes.safe, cut.safe, limit)
+    memory = needed(facts, model, way, means)
     sent = traffic(facts, model, way, sizes.likely, cut.likely)
     seen = thinned(cut.likely, way.boundary)
     time = epoch_seconds(facts, model, way, sizes.likely, seen, sent, means.cluster(way))
@@ -130,16 +138,19 @@ def recommend(plans: list[Plan]) -> int | None:
 
 
 def _reason(memory: Memory, missing: int) -> str:
-    """What takes the most, in words."""
-    parts = {
+    """What takes the most when the most is taken, in words."""
+    held = {
         "the graph": memory.graph,
         "features": memory.features,
         "batches that wait": memory.batches,
         "messages": memory.messages,
-        "activations and gradients": memory.step,
-        "evaluation": memory.evaluation,
-        "Python and torch alone": memory.base,
     }
+    moments = {
+        "making neighbour lists": {"making neighbour lists": memory.loading},
+        "a step": {**held, "activations and gradients": memory.step},
+        "evaluation": {**held, "evaluation": memory.evaluation},
+    }
+    most = max(moments.values(), key=lambda parts: sum(parts.values()))
+    parts = {**most, "Python with torch": memory.base}
     name = max(parts, key=lambda part: parts[part])
-    verb = "takes" if name in ("the graph", "evaluation") else "take"
-    return f"{format_bytes(missing)} too much; {name} {verb} {format_bytes(parts[name])}"
+    return f"{format_bytes(missing)} too much: {format_bytes(parts[name])} for {name}"

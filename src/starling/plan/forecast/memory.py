@@ -26,8 +26,8 @@ WORKER_BYTES = 40 << 20
 """What a member of a team holds beyond that: its links, threads and agent."""
 MARGIN = 1.12
 """What the formulas' peaks are multiplied by, base left out: holes between arrays."""
-_WAITING_BATCHES = 4
-"""One that is computed, two that wait, one that is being made."""
+_WAITING_BATCHES = 3
+"""One that is computed, one that waits, one that is being made."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from starling.core.memory import format_bytes
 from starling.plan.forecast.candidates import SOME_BOUNDARY, TURNS, Asked, Offer, candidates
 from starling.plan.forecast.cut import assumed_cut
 from starling.plan.forecast.facts import GraphFacts
-from starling.plan.forecast.forecast import Means, Plan, make_plan
+from starling.plan.forecast.forecast import Means, Plan, needed
 from starling.plan.forecast.model import ForecastModel
 from starling.plan.forecast.ways import Way
 
@@ -40,7 +40,7 @@ def fewest_workers(facts: GraphFacts, model: ForecastModel, asked: Asked, offer:
     workers = max(2, asked.workers * 2)
     while workers <= min(_MOST_WORKERS, facts.nodes):
         ways = candidates(replace(asked, workers=workers, parts=None), facts, offer, len(model.layers))
-        if any(make_plan(facts, model, way, means).fits for way in ways if way.workers == workers and not way.in_turn):
+        if any(_fits(facts, model, way, means) for way in ways if way.workers == workers and not way.in_turn):
             return workers
         workers *= 2
     return None
@@ -51,7 +51,7 @@ def _smallest_boundary(facts: GraphFacts, model: ForecastModel, asked: Asked, me
         return None
     way = Way("global", "hybrid", "gradient", asked.workers, asked.workers, boundary=SOME_BOUNDARY)
     for boundary in (SOME_BOUNDARY, 0.01, 0.0):
-        if make_plan(facts, model, replace(way, boundary=boundary), means).fits:
+        if _fits(facts, model, replace(way, boundary=boundary), means):
             return boundary
     return None
 
@@ -62,6 +62,10 @@ def _parts_in_turn(facts: GraphFacts, model: ForecastModel, asked: Asked, offer:
     for turns in (*TURNS, 128, 256, 1024):
         parts = asked.workers * turns
         ways = [way for way in candidates(replace(asked, parts=parts), facts, offer, len(model.layers)) if way.in_turn]
-        if parts <= facts.nodes and any(make_plan(facts, model, way, means).fits for way in ways):
+        if parts <= facts.nodes and any(_fits(facts, model, way, means) for way in ways):
             return parts
     return None
+
+
+def _fits(facts: GraphFacts, model: ForecastModel, way: Way, means: Means) -> bool:
+    return needed(facts, model, way, means).total <= means.limit(way)

@@ -105,7 +105,9 @@ def answer(subject: Subject, request: Request, offer: Offer, calibration: Calibr
         request = replace(request, asked=replace(request.asked, parts=subject.parts))
     model = forecast_model(request.model, subject.facts, layers=request.layers, hidden=request.hidden, dropout=request.dropout)
     machines = Machines(request, calibration)
-    means = Means(subject.cut, lambda way: subject.sizes(way, len(model.layers)), machines.of, machines.limit)
+    means = Means(
+        subject.cut, lambda way: subject.sizes(way, len(model.layers)), machines.of, machines.limit, request.network is None
+    )
     found = forecast(subject.facts, model, request.asked, offer, means)
     if not found.plans:
         raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +61,12 @@ class Subject(ABC):
             size = max(1, self.facts.train // (way.batches or 1))
             found = self._batches(one_a_layer(None, layers), size)
             return Sizes(found.likely.times(_COHESION), found.safe)
-        return self._batches(one_a_layer(way.fanouts, layers), way.batch_size)
+        fanouts = one_a_layer(way.fanouts, layers)
+        found = self._batches(fanouts, way.batch_size)
+        if way.parallel == "data" and not way.in_turn and way.workers > 1:  # workers share a step's targets
+            mine = self._batches(fanouts, max(1, round(found.likely.targets / way.workers)))
+            return Sizes(replace(mine.likely, steps=found.likely.steps), replace(mine.safe, steps=found.safe.steps))
+        return found
 
     def _batches(self, fanouts: tuple[Fanout, ...], batch_size: int | None) -> Sizes:
         return mini_sizes(self.facts, fanouts, batch_size)

@@ -7,6 +7,7 @@ from starling.plan.forecast.cut import Cut
 from starling.plan.forecast.facts import GraphFacts
 from starling.plan.forecast.memory import (
     BASE_BYTES,
+    MARGIN,
     WORKER_BYTES,
     Memory,
     batch_bytes,
@@ -24,15 +25,21 @@ from starling.plan.model_work import LayerSize
 
 _REDUCING = 1.5
 """Weights and their copies, with those of a sum over workers."""
+_PIPELINE, _PIPELINE_BYTES = 2, 1 << 30
+"""Batches between the stages of the data-parallel pipeline, over those of one process; bytes after which none is begun."""
+_PROGRAM_BYTES, _LEAST_ROOM = 440 << 20, 64 << 20
+"""Averaging: what the program takes of a budget, and the least that it must leave."""
 
 
-def worker_memory(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut, limit: int) -> Memory:
-    """The peak of the largest worker of a way to train."""
+def worker_memory(
+    facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut, limit: int, *, together: bool = True
+) -> Memory:
+    """The peak of the largest worker of a way to train; `together`: all workers are on one machine."""
     if way.alone:
         return process_memory(facts, model, step, limit)
     if way.in_turn:
-        return _in_turn(facts, model, step, cut)
-    return _data(facts, model, step, cut) if way.parallel == "data" else _hybrid(facts, model, way, step, cut)
+        return _in_turn(facts, model, way, step, cut, limit)
+    return _data(facts, model, way, step, cut, together) if way.parallel == "data" else _hybrid(facts, model, way, step, cut)
 
 
 def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut) -> Memory:
@@ -71,47 +78,44 @@ def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
     )
 
 
-def _data(facts: GraphFacts, model: ForecastModel, step: StepSize, cut: Cut) -> Memory:
-    """A worker with its part, and batches of its own."""
-    rows = cut.nodes + cut.halo
-    graph = 16 * cut.edges + 48 * rows + _own_tables(facts, model, cut)
-    features = FLOAT * cut.nodes * facts.features
-    everything = LayerSize(rows, cut.nodes, cut.edges)
-    evaluation = pass_bytes(model, everything, kept_sums=False) + FLOAT * cut.halo * model.widest * 2
+def _data(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut, together: bool) -> Memory:
+    """Batches of one's own; evaluation is the hybrid engine's. Rows of all parts on a machine are mapped, and read in place."""
+    everything = StepSize((LayerSize(facts.nodes, facts.nodes, facts.edges),) * len(model.layers), facts.train, 1, whole=True)
+    held = _hybrid(facts, model, way, everything, cut)
+    mapped = 1.0 if together else 1 / way.workers
+    pages = mapped * (FLOAT * facts.nodes * facts.features + 12 * facts.edges + 8 * facts.nodes)
+    batch = batch_bytes(facts, model, step)
     return Memory(
-        BASE_BYTES + WORKER_BYTES,
-        graph,
-        features,
-        _REDUCING * weight_bytes(model),
-        _REDUCING * batch_bytes(facts, model, step),
-        2 * FLOAT * step.inputs * facts.features,
+        held.base,
+        held.graph + pages + 16 * facts.train,
+        held.features,
+        held.weights,
+        min(_PIPELINE * batch, _PIPELINE_BYTES + 2 * batch),
+        held.messages,
         step_bytes(model, step, kept_sums=False),
-        evaluation,
-        graph + features,
+        held.evaluation,
+        held.loading,
     )
 
 
-def _in_turn(facts: GraphFacts, model: ForecastModel, step: StepSize, cut: Cut) -> Memory:
-    """One part at a time, with its halo."""
-    rows = cut.nodes + cut.halo
-    size = LayerSize(rows, rows, cut.edges)
-    graph = 28 * cut.edges + 48 * rows + _own_tables(facts, model, cut) + turned_bytes(model, size)
-    features = 2 * FLOAT * rows * facts.features
+def _in_turn(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut, limit: int) -> Memory:
+    """One part at a time, with its halo: a budget for the whole run says how many parts are kept (train/average_setup.py)."""
+    rows, turns = cut.nodes + cut.halo, -(-way.parts // way.workers)
+    lists = 4 * cut.edges + 64 * rows + edge_table_bytes(facts, model, cut.edges)
+    part = lists + FLOAT * rows * facts.features
+    weights = weight_bytes(model) + FLOAT * model.weights * 2 * turns  # every part has moments of its own
     layers = tuple(
         LayerSize(min(size.sources, rows), min(size.destinations, rows), min(size.edges, cut.edges)) for size in step.layers
     )
-    mine = StepSize(layers, step.targets, step.steps, step.whole)
-    return Memory(
-        BASE_BYTES + WORKER_BYTES,
-        graph,
-        features,
-        _REDUCING * weight_bytes(model),
-        0.0 if step.whole else batch_bytes(facts, model, mine),
-        0.0,
-        step_bytes(model, mine, kept_sums=False),
-        pass_bytes(model, size, kept_sums=False),
-        graph + features,
-    )
+    mine = StepSize(layers, min(step.targets, cut.nodes), step.steps, step.whole)
+    batches = 0.0 if step.whole else batch_bytes(facts, model, mine)
+    base, graph = BASE_BYTES + WORKER_BYTES, 16.0 * facts.nodes / way.workers  # masks, and places of nodes
+    room = max((limit - base) / MARGIN - graph - weights - batches, 2 * lists, _LEAST_ROOM)
+    kept = max(lists, min(part * turns, room / 2))
+    computing = step_bytes(model, mine, kept_sums=False)
+    evaluation = min(room / 2, FLOAT * facts.nodes * (facts.features + 4 * model.widest))
+    budget = (_PROGRAM_BYTES + int(room)) * way.workers
+    return Memory(base, graph, kept, weights, batches, 0.0, computing, evaluation, kept, budget)
 
 
 def _own_tables(facts: GraphFacts, model: ForecastModel, cut: Cut) -> float:

@@ -1,0 +1,257 @@
+"""Forecasts beside real runs: memory, bytes and seconds of plans that are said to fit, each trained as its command says.
+
+    python bench/forecast.py                    # about twenty minutes; run nothing else meanwhile
+    python bench/forecast.py --scale 0.1        # a trial in small
+    python bench/forecast.py --tables           # the tables again, from the lines that were kept
+
+For every graph, model, number of workers and limit, `starling forecast --json` is asked once, and every plan that fits is run by
+its own command for a few epochs. Raw lines go to ``results/forecast.json``, tables into ``docs/forecast.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS, DOCUMENT = HERE / "results" / "forecast.json", HERE.parent / "docs" / "forecast.md"
+Line = dict[str, Any]
+
+GRAPHS = {
+    "blocks": ("dcsbm", 60_000, 1_200_000, 128, 16),
+    "wide": ("dcsbm", 30_000, 300_000, 602, 40),
+    "skewed": ("rmat", 50_000, 1_000_000, 64, 8),
+    "sparse": ("dcsbm", 200_000, 1_000_000, 32, 8),
+}
+"""Generator, nodes, edges, features, classes."""
+CASES: list[tuple[str, str, int, int, int, str]] = [
+    ("blocks", "sage", 2, 128, 1, "2GiB"),
+    ("blocks", "gcn", 3, 256, 2, "2GiB"),
+    ("blocks", "gat", 2, 128, 2, "3GiB"),
+    ("wide", "sage", 2, 128, 2, "1GiB"),
+    ("wide", "gcn", 2, 64, 1, "700MiB"),
+    ("skewed", "sage", 3, 128, 2, "2GiB"),
+    ("skewed", "gin", 2, 64, 1, "1GiB"),
+    ("sparse", "sage", 2, 256, 4, "2GiB"),
+    ("sparse", "gat", 2, 64, 1, "2GiB"),
+]
+"""Graph, model, layers, hidden, workers, memory of each."""
+SCALED = (("blocks", "sage", 2, 128), ("blocks", "gcn", 3, 128), ("sparse", "sage", 2, 128))
+"""Strong scaling at 1, 2 and 4 workers of one thread, simulated and run."""
+PUBLISHED = {512: 0.86, 1024: 0.77}
+"""GraphTheta on Alipay, global batch, against 256 workers (§5.3.1)."""
+ALIPAY = (
+    "--nodes", 1_400_000_000, "--edges", 4_140_000_000, "--features", 575, "--classes", 2, "--train-share", 0.017,
+    "--edge-features", 57, "--model", "gate", "--layers", 2, "--hidden", 64, "--threads", 1, "--strategy", "global",
+)  # fmt: skip
+
+
+def starling(*arguments: object) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "starling", *map(str, arguments), "--json"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1:], "status": done.returncode}
+    return json.loads(done.stdout)
+
+
+def prepared(place: Path, name: str, scale: float) -> Path:
+    kind, nodes, edges, features, classes = GRAPHS[name]
+    graph = place / name
+    if not graph.exists():
+        nodes, edges = int(nodes * scale), int(edges * scale)
+        made = starling(
+            "generate", kind, "--nodes", nodes, "--edges", edges, "--features", features, "--classes", classes, "-o", graph
+        )
+        assert "failed" not in made, made
+    return graph
+
+
+def run(command: str, place: Path, epochs: int) -> Any:
+    """Run a plan's command, for a few epochs."""
+    *before, last = command.split(" && ")
+    for first in before:
+        words = shlex.split(first)
+        if not Path(words[words.index("-o") + 1]).exists():
+            starling(*words[1:])
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        return starling(*shlex.split(last)[1:], "--epochs", epochs, "--run", Path(folder) / "run")
+
+
+def compared(place: Path, options: argparse.Namespace) -> list[Line]:
+    lines = []
+    for name, model, layers, hidden, workers, memory in CASES:
+        graph = prepared(place, name, options.scale)
+        flags = ("--model", model, "--layers", layers, "--hidden", hidden, "--workers", workers, "--worker-memory", memory)
+        told = starling("forecast", graph, *flags)
+        case = {"graph": name, "model": model, "layers": layers, "hidden": hidden, "limit": memory, "asked": workers}
+        if "failed" in told:
+            lines.append({**case, "plan": None, **told})
+            continue
+        for number, plan in enumerate(told["plans"]):
+            line = {**case, "plan": plan, "recommended": number == told["recommended"]}
+            line["limit_bytes"] = told["worker_memory_bytes"]
+            if plan["fits"]:
+                measured = run(plan["command"], place, options.epochs)
+                keys = ("peak_rss_bytes", "epoch_seconds_median", "bytes_sent_per_epoch", "failed")
+                line["measured"] = {key: measured[key] for key in keys if key in measured}
+            lines.append(line)
+            print(_line(line), file=sys.stderr)
+    return lines
+
+
+def scaled(place: Path, options: argparse.Namespace) -> list[Line]:
+    """Simulated clusters of 1, 2 and 4 workers of this machine, and the same for real."""
+    lines = []
+    for name, model, layers, hidden in SCALED:
+        graph = prepared(place, name, options.scale)
+        flags = ("--model", model, "--layers", layers, "--hidden", hidden, "--threads", 1)
+        told = starling("forecast", graph, *flags, "--workers", 4, "--strategy", "global", "--simulate", 4)
+        for point in told["simulation"]["points"]:
+            with tempfile.TemporaryDirectory(dir=place) as folder:
+                measured = starling(
+                    "train",
+                    graph,
+                    *flags,
+                    "--workers",
+                    point["workers"],
+                    "--epochs",
+                    options.epochs,
+                    "--run",
+                    Path(folder) / "run",
+                )
+            lines.append(
+                {"graph": name, "model": model, "layers": layers, "hidden": hidden, "point": point, "measured": measured}
+            )
+    return lines
+
+
+def published() -> list[Line]:
+    """The simulated cluster of GraphTheta's experiment, on two networks."""
+    lines = []
+    for network in ("1Gbit,200us", "10Gbit,100us", "25Gbit,50us"):
+        told = starling(
+            "forecast", *ALIPAY, "--workers", 256, "--worker-memory", "64GiB", "--network", network, "--simulate", 1024
+        )
+        points = {point["workers"]: point for point in told["simulation"]["points"]}
+        lines.append({"network": network, "points": [points[workers] for workers in (256, 512, 1024)]})
+    return lines
+
+
+def _line(line: Line) -> str:
+    plan = line["plan"]
+    return f"{line['graph']} {line['model']} {plan['strategy']} {plan['parallel']} {plan['workers']} {line.get('measured')}"
+
+
+def tables(kept: Line) -> str:
+    runs = [line for line in kept["plans"] if line.get("measured", {}).get("peak_rss_bytes")]
+    broken = [line for line in kept["plans"] if "failed" in line.get("measured", {})]
+    over = [line for line in runs if line["measured"]["peak_rss_bytes"] > line["limit_bytes"]]
+    memory = [line["plan"]["memory_bytes"] / line["measured"]["peak_rss_bytes"] for line in runs]
+    seconds = [line["plan"]["seconds_per_epoch"] / line["measured"]["epoch_seconds_median"] for line in runs]
+    sent = [
+        line["plan"]["bytes_per_epoch"] / line["measured"]["bytes_sent_per_epoch"]
+        for line in runs
+        if line["measured"]["bytes_sent_per_epoch"]
+    ]
+    text = [
+        f"{len(runs)} plans that were said to fit were run ({len(broken)} failed): **{len(over)} exceeded the limit**. Predicted "
+        f"over measured memory: median {statistics.median(memory):.2f}, from {min(memory):.2f} to {max(memory):.2f}. Seconds of an "
+        f"epoch: median error {_error(seconds):.0%}. Bytes: median error {_error(sent):.1%}.",
+        "",
+        "| graph | model | plan | limit | memory | measured | epoch | measured | sent | measured |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for line in runs:
+        plan, seen = line["plan"], line["measured"]
+        way = (
+            f"{plan['strategy']}, {plan['workers']} × {plan['parallel']}"
+            if plan["workers"] > 1
+            else f"{plan['strategy']}, one process"
+        )
+        way += f", {plan['parts']} parts in turn" if plan["sync"] == "average" else ""
+        way += f", boundary {plan['boundary']:g}" if plan["boundary"] < 1 else ""
+        text.append(
+            f"| {line['graph']} | {line['model']} {line['layers']} × {line['hidden']} | {way} | {line['limit']} "
+            f"| {_mib(plan['memory_bytes'])} | {_mib(seen['peak_rss_bytes'])} | {plan['seconds_per_epoch']:.3f} s "
+            f"| {seen['epoch_seconds_median']:.3f} s | {_mib(plan['bytes_per_epoch'])} | {_mib(seen['bytes_sent_per_epoch'])} |"
+        )
+    ratios = [line["point"]["seconds_per_epoch"] / line["measured"]["epoch_seconds_median"] for line in kept["scaling"]]
+    text += [
+        "",
+        f"Simulated against run, one thread a worker on {kept['cores']} cores: median error {_error(ratios):.0%}.",
+        "",
+        "| graph | model | workers | epoch, simulated | measured |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for line in kept["scaling"]:
+        text.append(
+            f"| {line['graph']} | {line['model']} {line['layers']} × {line['hidden']} | {line['point']['workers']} "
+            f"| {line['point']['seconds_per_epoch']:.3f} s | {line['measured']['epoch_seconds_median']:.3f} s |"
+        )
+    text += ["", "| GraphTheta on Alipay, efficiency against 256 workers | 512 | 1,024 |", "|---|---:|---:|"]
+    text.append(f"| published (§5.3.1) | {PUBLISHED[512]:.0%} | {PUBLISHED[1024]:.0%} |")
+    for line in kept["published"]:
+        first, *more = line["points"]
+        cells = [f"{first['seconds_per_epoch'] * first['workers'] / (p['seconds_per_epoch'] * p['workers']):.0%}" for p in more]
+        text.append(f"| simulated, {line['network'].replace(',', ', ')} | {' | '.join(cells)} |")
+    return "\n".join(text)
+
+
+def _error(ratios: list[float]) -> float:
+    return statistics.median(abs(math.expm1(math.log(ratio))) for ratio in ratios) if ratios else math.nan
+
+
+def _mib(count: float) -> str:
+    return f"{count / 2**20:,.1f} MiB" if count else "–"
+
+
+def write_tables(kept: Line) -> None:
+    begin, end = "<!-- forecast: begin -->", "<!-- forecast: end -->"
+    text = DOCUMENT.read_text()
+    before, rest = text.split(begin)
+    DOCUMENT.write_text(f"{before}{begin}\n{tables(kept)}\n{end}{rest.split(end)[1]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "starling-forecast")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the graphs' nodes and edges")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--only", choices=("plans", "scaling", "published"), help="measure this again, keep the rest")
+    parser.add_argument("--tables", action="store_true", help="measure nothing")
+    parser.add_argument("--print", action="store_true", dest="show", help="print the tables, leave the docs alone")
+    options = parser.parse_args()
+    kept = (
+        json.loads(options.results.read_text()) if options.results.exists() else {"plans": [], "scaling": [], "published": []}
+    )
+    place = options.place / f"{options.scale:g}"
+    place.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    if not options.tables:
+        from starling.core.environment import core_count
+
+        parts = {"plans": lambda: compared(place, options), "scaling": lambda: scaled(place, options), "published": published}
+        for name, measure in parts.items():
+            if options.only in (None, name):
+                kept[name] = measure()
+        kept |= {"cores": core_count(), "scale": options.scale, "seconds": round(time.monotonic() - began)}
+        options.results.write_text(json.dumps(kept, indent=1) + "\n")
+    if options.show:
+        print(tables(kept))
+    else:
+        write_tables(kept)
+
+
+if __name__ == "__main__":
+    main()

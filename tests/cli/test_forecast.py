@@ -1,0 +1,171 @@
+"""``starling forecast`` and ``starling train --auto``: the recommended command runs and keeps to its memory; mistakes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from starling.cli.main import run
+from starling.launch import calibrate
+from starling.plan.calibration import Machine, default_path
+from starling.store.graph import Graph
+from tests.support.command import starling
+from tests.support.rates import calibration, calibration_file
+from tests.support.trainable import trainable_graph
+
+NUMBERS = ("--nodes", 100_000, "--edges", 1_000_000, "--features", 64)
+
+
+@pytest.fixture(autouse=True)
+def rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test has a calibrated machine of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    calibration_file(default_path())
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    return trainable_graph(tmp_path_factory.mktemp("forecast") / "graph", nodes=4000, edges=40_000, features=64)
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    status = run(["forecast", *map(str, arguments), "--json"])
+    told = capsys.readouterr()
+    assert status == 0, told.err
+    return json.loads(told.out)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert run([*map(str, arguments)]) == 2
+    told = capsys.readouterr()
+    lines = [line for line in told.err.splitlines() if line.startswith("starling:")]
+    assert len(lines) == 1, told.err
+    return lines[0]
+
+
+def test_the_recommended_command_stays_within_its_memory(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = asked(capsys, graph.path, "--model", "sage", "--hidden", 32, "--layers", 3, "--worker-memory", "1GiB")
+    plan = found["plans"][found["recommended"]]
+    assert found["command"] == plan["command"]
+    program, *words = shlex.split(found["command"])
+    assert program == "starling"
+    done = starling(*words, "--epochs", 2, "--run", tmp_path / "run", "--json")
+    assert done.status == 0, done.err
+    assert done.json["strategy"] == plan["strategy"]
+    assert done.json["peak_rss_bytes"] <= plan["memory_bytes"] <= found["worker_memory_bytes"]
+
+
+def test_a_plan_of_workers_runs_and_sends_what_it_says(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = asked(capsys, graph.path, "--workers", 2, "--worker-memory", "2GiB", "--strategy", "global", "--parallel", "hybrid")
+    plan = next(plan for plan in found["plans"] if plan["workers"] == 2 and plan["boundary"] == 1)
+    done = starling(*shlex.split(plan["command"])[1:], "--epochs", 2, "--run", tmp_path / "run", "--json")
+    assert done.status == 0, done.err
+    assert done.json["workers"] == 2
+    assert done.json["peak_rss_bytes"] <= plan["memory_bytes"]
+    assert plan["bytes_per_epoch"] == pytest.approx(done.json["bytes_sent_per_epoch"], rel=0.02)
+
+
+def test_train_takes_the_recommendation(graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "train",
+        str(graph.path),
+        "--auto",
+        "--worker-memory",
+        "1GiB",
+        "--epochs",
+        "1",
+        "--run",
+        str(tmp_path / "run"),
+        "--json",
+    ]
+    assert run([*words, "--strategy", "mini", "--fanouts", "3,3"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["strategy"] == "mini"
+    assert "--auto takes mini, one process" in told.err
+    config = (tmp_path / "run" / "config.toml").read_text()
+    assert "fanouts = [3, 3]" in config
+    assert "memory = " in config
+
+
+def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["forecast", *map(str, NUMBERS), "--workers", "4", "--worker-memory", "2GiB", "--network", "1Gbit"]) == 0
+    told = capsys.readouterr().out
+    assert "Recommended:" in told
+    assert "Run with: starling train graph --model sage" in told
+    assert "Assumed" in told
+    assert max(map(len, told.split("Run with:")[0].splitlines())) <= 80
+
+
+def test_clusters_that_are_not_here(capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(
+        capsys,
+        *NUMBERS,
+        "--strategy",
+        "global",
+        "--workers",
+        2,
+        "--worker-memory",
+        "4GiB",
+        "--network",
+        "1Gbit",
+        "--simulate",
+        64,
+    )
+    points = found["simulation"]["points"]
+    assert [point["workers"] for point in points] == [1, 2, 4, 8, 16, 32, 64]
+    assert points[0]["efficiency"] == 1
+
+
+def test_a_machine_that_was_never_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    default_path().unlink()
+    monkeypatch.setattr(calibrate, "calibrate", lambda *, quick, progress: calibration(quick=quick))
+    assert run(["forecast", *map(str, NUMBERS), "--json"]) == 0
+    told = capsys.readouterr()
+    assert "never calibrated" in told.err
+    assert json.loads(told.out)["calibration"]["quick"]
+    assert default_path().is_file(), "the next forecast need not measure again"
+
+
+def test_another_machines_rates_are_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = Machine(processor="Abacus", cores=64, memory_bytes=1 << 40, system="Linux")
+    file = calibration_file(tmp_path / "other.json", other)
+    assert run(["forecast", *map(str, NUMBERS), "--calibration", str(file)]) == 0
+    assert "another machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "Expected a graph or parts directory"),
+        (("--nodes", 10, "--edges", 5), "got no --features"),
+        ((*NUMBERS, "--train-share", 0), "Expected from 1 to 100,000 training nodes"),
+        ((*NUMBERS, "--network", "fast"), "such as 1Gbit"),
+        ((*NUMBERS, "--worker-memory", "lots"), "such as 512MiB"),
+        ((*NUMBERS, "--model", "sagee"), "Did you mean 'sage'"),
+        ((*NUMBERS, "--strategy", "globel"), "Did you mean 'global'"),
+        ((*NUMBERS, "--fanouts", "5"), "Expected 2 fan-outs"),
+        ((*NUMBERS, "--batch-size", 100_001), "at most the 50,000 training nodes"),
+        ((*NUMBERS, "--calibration", "nowhere.json"), "There is no calibration in nowhere.json"),
+        ((*NUMBERS, "--workers", 2, "--worker-memory", "100MiB"), "Nothing fits 100.0 MiB a worker"),
+        (("nowhere",), "nowhere does not exist"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: tuple[object, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sentence in refused(capsys, "forecast", *arguments)
+
+
+def test_a_graph_and_numbers_contradict(graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "has its own numbers" in refused(capsys, "forecast", graph.path, "--nodes", 5)
+
+
+def test_worker_memory_without_auto_is_refused(graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Pass --auto too" in refused(capsys, "train", graph.path, "--worker-memory", "1GiB")
