@@ -4,7 +4,7 @@
     python bench/cohesive.py --render
 
 Batches partition all nodes, as in CM-GCN. A cell is the median over seeds of 1 − J / J(random); random batches are of equal size,
-METIS parts and cohesive batches within 3 % and 5 %. Raw lines go to ``results/cohesive.json``, the table into docs/cohesive.md.
+METIS parts and cohesive batches within 3 % and 10 %. Raw lines go to ``results/cohesive.json``, the table into docs/cohesive.md.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class _ForeignRows:
         graph, source = share.graph, self._source
         everywhere = self._places(graph.position)
         tables = {
-            name: torch.from_numpy(fetch_rows(source.team, source.calls, share.entries, table.numpy()))
+            name: torch.from_numpy(fetch_rows(source.team, source.calls, share.entries, table.numpy())[graph.incoming.edge])
             for name, table in source.edge_tables.items()
         }
         return dataclasses.replace(

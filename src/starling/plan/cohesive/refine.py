@@ -32,9 +32,9 @@ class Effort:
     """How long to search: passes over clusters, warm passes and downhill passes over single targets."""
 
     cluster_passes: int = 4
-    warm_passes: int = 12
+    warm_passes: int = 30
     cool_passes: int = 8
-    warmth: float = 0.1
+    warmth: float = 1.0
     """The first warm pass may raise J by about this share of an average target's cost in one move."""
 
 
@@ -57,7 +57,7 @@ def refine(
     batch: NDArray[np.int32],
     batches: int,
     *,
-    tolerance: float = 0.05,
+    tolerance: float = 0.1,
     clusters: NDArray[Any] | None = None,
     effort: Effort | None = None,
     seed: int = 0,

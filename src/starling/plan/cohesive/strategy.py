@@ -25,8 +25,8 @@ class Cohesive(TargetSteps):
 
         batches: int | None = Field(None, ge=1, description="batches an epoch (about 1024 targets in each)")
         start: str = Field("metis", description="how the parts are cut that batches start from: metis, flock or another method")
-        passes: int = Field(12, ge=0, description="warm passes of moves that lower the cost; 0 leaves the parts as they are")
-        tolerance: float = Field(0.05, ge=0, le=1, description="how far batches may be from equal size, as a share of it")
+        passes: int = Field(30, ge=0, description="warm passes of moves that lower the cost; 0 leaves the parts as they are")
+        tolerance: float = Field(0.1, ge=0, le=1, description="how far batches may be from equal size, as a share of it")
         targets: Literal["train", "all"] = Field(
             "train", description="what is grouped: the training nodes, or all nodes as the paper does"
         )

@@ -1,0 +1,51 @@
+"""Measuring a machine: what is measured is a calibration, links are those of a team, threads those that were asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from starling.comm.in_process import run_threads
+from starling.core.environment import core_count
+from starling.launch import calibrate, measure_rates
+from starling.plan.calibration import Rates
+from tests.support.rates import rates
+
+
+def test_all_rates_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure_rates, "_SECONDS", {False: 0.0, True: 0.0})
+    monkeypatch.setattr(measure_rates, "_REACHES", (1 << 17, 1 << 20, 1 << 28))
+    monkeypatch.setattr(measure_rates, "_step_seconds", lambda graph, layers, epochs: 1e-3 + layers * 1e-4)
+    found = measure_rates.measure_rates(quick=True)
+    assert [point.at for point in found.spmm] == [1 << 17, 1 << 20], "the largest table is left out in a hurry"
+    assert found.layer == pytest.approx(1e-4)
+    assert found.step == pytest.approx(1e-3)
+    assert 1e8 < found.memory_bandwidth < 1e13
+    assert found.alpha < 1e-6
+
+
+def test_a_link_between_two_workers_is_measured() -> None:
+    both = run_threads(2, lambda team: calibrate.link_of_workers(team, {"quick": True}))
+    for found in both:
+        assert 0 < found["latency"] < 0.1
+        assert found["bandwidth"] > 1e6
+
+
+def test_every_part_runs_in_processes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, int | None, str]] = []
+
+    def pretend(entry: str, spec: Any, *, workers: int, threads: int | None = None, transport: str = "auto") -> Any:
+        asked.append((entry.partition(":")[2], workers, threads, transport))
+        if "rates" in entry:
+            return rates(threads or 1).model_dump()
+        return {"latency": 1e-5, "bandwidth": 1e9}
+
+    monkeypatch.setattr(calibrate, "run_workers", pretend)
+    made = calibrate.calibrate(quick=True)
+    assert [entry.threads for entry in made.rates] == sorted({1, core_count()})
+    assert asked[-2:] == [("link_of_workers", 2, 1, "auto"), ("link_of_workers", 2, 1, "gloo")]
+    assert [link.transport for link in made.links] == ["shared-memory", "gloo"]
+    assert made.quick
+    assert made.warning() is None
+    assert all(isinstance(entry, Rates) for entry in made.rates)
