@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.setup import set_up
 from tests.cli.test_train import run_json
-from tests.engine.data.cases import data_config, learn_on_hosts, on_hosts
+from tests.engine.data.cases import data_config, learn_on_hosts, on_hosts, stage_threads
 from tests.engine.hybrid.runs import cut
 from tests.support.source import ROOT
 from tests.support.trainable import trainable_graph
@@ -85,7 +84,7 @@ def test_early_stopping_in_the_middle_ends_everybody(parts: Path, tmp_path: Path
     )
     learnt = learn_on_hosts(config, tmp_path / "run", [0, 1, 1])
     assert {len(worker.losses) for worker in learnt} == {3}
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("starling-")] == []
+    assert stage_threads() == []
 
 
 def test_local_only_sends_no_edges(parts: Path, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
+from starling.engine.data.stages import Stages
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from tests.engine.hybrid.runs import Learnt, config_of, cut, learn
@@ -51,3 +54,9 @@ def on_hosts(hosts: list[int], work: Callable[[Team], Result]) -> list[Result]:
 def learn_on_hosts(config: RunConfig, run: Path, hosts: list[int]) -> list[Learnt]:
     """What every worker of a team has learnt."""
     return on_hosts(hosts, lambda team: learn(team, config, run))
+
+
+def stage_threads() -> list[str]:
+    """Threads of pipelines that are alive."""
+    names = {f"starling-{stage.name}" for stage in fields(Stages)}
+    return [thread.name for thread in threading.enumerate() if thread.name in names]

@@ -73,15 +73,15 @@ class WorkerGraph:
 
     def node_column(self, name: str) -> NDArray[Any]:
         """A node table of the owned rows, in memory."""
-        nobody = _no_rows(self.manifest.node_tables[name])
-        return np.concatenate([_dense(shard.node_table(name), name) for shard in self.shards] or [nobody])
+        if not self.shards:
+            return _no_rows(self.manifest.node_tables[name])
+        return np.concatenate([_dense(shard.node_table(name), name) for shard in self.shards])
 
     def edge_column(self, name: str) -> NDArray[Any]:
         """An edge table, a row for each entry of `incoming`."""
-        nothing = _no_rows(self.manifest.edge_tables[name])
-        values = np.concatenate(
-            [_dense(shard.edge_table(name), name)[: len(entries)] for shard, entries in self._entries] or [nothing]
-        )
+        if not self.shards:
+            return _no_rows(self.manifest.edge_tables[name])
+        values = np.concatenate([_dense(shard.edge_table(name), name)[: len(entries)] for shard, entries in self._entries])
         chosen = self.kept if self._merged is None else self._merged
         return values if chosen is None else values[chosen]
 
