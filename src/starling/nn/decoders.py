@@ -62,7 +62,7 @@ class DistMult(Decoder):
         """One plus a little noise, which tells relations apart."""
         draws.uniform("relation", self.relation, 0.5)
         with torch.no_grad():
-            self.relation += 1
+            self.relation.add_(1)
 
     def forward(self, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
         """s · (w_r ∘ d)."""
@@ -95,7 +95,7 @@ class Mlp(Decoder):
         """In blocks, as there is a product for every pair and column."""
         kept = self.product.weighted(kept, relation)
         rows = max(1, _CELLS // max(1, candidates.numel()))
-        blocks = [self._score(block[:, None] * candidates) for block in kept.split(rows)]
+        blocks = [self._score(block[:, None] * candidates) for block in torch.split(kept, rows)]
         return torch.cat(blocks) if blocks else kept.new_empty(0, len(candidates))
 
     def _score(self, product: Tensor) -> Tensor:

@@ -75,9 +75,7 @@ def split_edges(held: HeldEdges, settings: LinkSettings, seed: int) -> NDArray[n
     else:
         split = random_split(source, destination, settings.shares, seed)
         return _checked(held, split)
-    if not held.directed:  # one name for both directions
-        source, destination = np.minimum(source, destination), np.maximum(source, destination)
-    late = earlier_elsewhere(EdgeNames(source, destination, held.relation), split, held.everybodys)
+    late = earlier_elsewhere(_names(held, source, destination), split, held.everybodys)
     if settings.split == "time":  # a link that training has seen already tells nothing about new ones
         split[late] = LEFT_OUT
     else:
@@ -99,6 +97,20 @@ def split_sizes(held: HeldEdges, split: NDArray[np.uint8]) -> dict[str, int]:
     return dict(zip(CODES, counts, strict=True))
 
 
+def _names(held: HeldEdges, source: NDArray[Any], destination: NDArray[Any]) -> EdgeNames:
+    """What makes two edges the same: their pair, or where edges have types source, type and destination.
+
+    Where every edge has a reverse of its own type, one name stands for both; reverses of another type are edges of their own.
+    """
+    names, turned = (EdgeNames(*ends, held.relation) for ends in ((source, destination), (destination, source)))
+    if held.relation is None:
+        return names
+    difference = names.bits.sum() - turned.bits.sum()  # of whole numbers that wrap around: 0 where reverses are the same edges
+    if int(held.total(np.array([difference]))[0]):
+        return names
+    return EdgeNames(np.minimum(source, destination), np.maximum(source, destination), held.relation)
+
+
 def _by_time(held: HeldEdges, settings: LinkSettings) -> NDArray[np.uint8]:
     time = held.column("time")
     if time is None:
@@ -116,7 +128,7 @@ def _refuse_leaks(held: HeldEdges, split: NDArray[np.uint8], late: NDArray[np.bo
     if late.any():
         edge = held.edges(np.flatnonzero(late)[:1])
         example = f", such as edge number {int(edge.number[0]):,}"
-    again = "stand" if held.relation is not None and held.directed else "stand, one way or the other,"
+    again = "stand" if held.relation is not None else "stand, one way or the other,"
     raise InputError(
         f"Of the validation and test edges of {held.path}, {count:,} {again} in an earlier split too{example}: training would give "
         "them away. Take them out of the table 'split', or pass --split-edges 90/5/5 for a random split."

@@ -138,8 +138,8 @@ def queries_of(edges: TargetEdges, both_ends: bool) -> Queries:
     truth = [edges.source, edges.destination][:turns]
     at_source = np.repeat(np.arange(turns) == 0, len(edges))
     relation = None if edges.relation is None else np.tile(edges.relation, turns)
-    joined = (np.concatenate(ends).astype(np.int64) for ends in (kept, truth))
-    return Queries(*joined, relation, at_source, np.tile(np.asarray(edges.row, np.int64), turns))
+    row = np.tile(np.asarray(edges.row, np.int64), turns)
+    return Queries(np.concatenate(kept).astype(np.int64), np.concatenate(truth).astype(np.int64), relation, at_source, row)
 
 
 def query_blocks(count: int) -> list[slice]:

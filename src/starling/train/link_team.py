@@ -25,6 +25,7 @@ from starling.train.data_work import DataWork
 from starling.train.link_batch import with_pairs
 from starling.train.link_metrics import pair_metric, rounded
 from starling.train.link_ranking import (
+    Counts,
     Known,
     Queries,
     TrueEnds,
@@ -180,10 +181,11 @@ class TeamScores:
         heard = [_Words.read(numbers) for numbers in team.all_lists(calls.forward(), words.numbers)]
         counts = [len(one.kept) for one in heard]
         everybodys = everybodys_rows(team, calls.forward(), told, counts)
-        answers = [self._count(one, part, rows, decoder) for one, part in zip(heard, everybodys.split(counts), strict=True)]
-        got = sum(one.reshape(2, -1) for one in team.swap_lists(calls.forward(), answers))
-        rank: NDArray[np.float64] = 1 + got[0] + got[1] / 2
-        return rank
+        answers = [
+            self._count(one, part, rows, decoder) for one, part in zip(heard, torch.split(everybodys, counts), strict=True)
+        ]
+        better, equal = np.sum([one.reshape(2, -1) for one in team.swap_lists(calls.forward(), answers)], axis=0)
+        return Counts(better, equal).rank
 
     def _count(self, asked: _Words, told: Tensor, rows: Tensor, decoder: Decoder) -> NDArray[np.int64]:
         """Own nodes that do better than the truth of somebody's queries, and as well: [2 · Q]."""

@@ -117,7 +117,8 @@ def _share(run: LinkRun, source: WorkerSource) -> _Share:
 
     def degree() -> NDArray[np.int64]:
         by_global = np.concatenate(team.all_lists(source.calls.forward(), np.diff(training.graph.incoming.offsets)))
-        return by_global[addresses.global_of_position]
+        found: NDArray[np.int64] = by_global[addresses.global_of_position]
+        return found
 
     known = known_pairs(held.lists, held.position)
     held_out = run.held_out(known, EdgeLookup(addresses, team, source.calls, known))
