@@ -225,7 +225,7 @@ def _draw(
                     node = np.int64(places[first[i, slot] + draw_below(key, number[i], turn, size[i, slot])])
                 if node == source[i] or node == destination[i]:
                     continue
-                if at_source[i, slot] and _holds(neighbours, offsets[row[i]], offsets[row[i] + 1], node):
+                if at_source[i, slot] and _holds(neighbours, offsets[row[i]], offsets[row[i] + 1], int(node)):
                     continue
                 break
             out[i, slot] = node

@@ -140,7 +140,8 @@ def earlier_elsewhere(names: EdgeNames, split: NDArray[np.uint8], everybodys: Ev
     earliest = np.min(everybodys(earliest), axis=0)
     late = np.zeros(len(split), np.bool_)
     late[found] = earliest[place[found]] < split[found]
-    return late & (split != LEFT_OUT)
+    late[split == LEFT_OUT] = False
+    return late
 
 
 @compiled

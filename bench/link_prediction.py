@@ -1,0 +1,212 @@
+"""Link prediction on real graphs: means over seeds, by one process and by 2 and 4 workers.
+
+    python bench/link_prediction.py [--data DIR] [--only cora,wn18rr] [--workers 1,2,4] [--seeds 5] [--render]
+
+Every run is a JSON line in results/link_prediction.jsonl; what is there already is not run again, so the script may be stopped at
+any time. Runs go seed by seed, so that the tables are whole early. `--render` only writes docs/link-prediction.md anew. Test values
+are those of the epoch that was best on validation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("STARLING_THREADS", "1")
+
+import torch
+
+import starling
+from starling.store.graph import create_graph
+from starling.stream.ingest import ImportOptions
+from starling.stream.readers.open import open_inputs
+
+HERE = Path(__file__).resolve().parent
+RESULTS, PAGE = HERE / "results" / "link_prediction.jsonl", HERE.parent / "docs" / "link-prediction.md"
+MARKS = ("<!-- tables: python bench/link_prediction.py --render -->", "<!-- end of tables -->")
+
+Tables = dict[str, dict[str, Any]]
+
+SAGE: Tables = {
+    "task": {"name": "link", "metric": "auc"},
+    "link": {"split_edges": "90/5/5"},
+    "model": {"name": "sage", "hidden": 64},
+    "run": {"epochs": 20, "evaluate_every": 2},
+}
+DISTMULT: Tables = {
+    "task": {"name": "link", "metric": "mrr"},
+    "link": {"decoder": "distmult", "loss": "softmax", "count": 32, "target_share": 0.5},
+    "model": {"name": "rgcn", "hidden": 100, "layers": 1, "bases": 8},
+    "strategy": {"name": "global"},
+    "embedding": {"dim": 100},
+    "optimizer": {"lr": 0.01},
+    "run": {"epochs": 100, "evaluate_every": 20},
+}
+SAMPLED: Tables = {"strategy": {"name": "mini", "batch_size": 16384, "fanouts": [10, 5]}, "optimizer": {"lr": 0.01}}
+
+
+@dataclass(frozen=True)
+class LinkGraph:
+    """A graph of the tables: how it is imported, how it is trained, and what others report (the metric's name says which)."""
+
+    name: str
+    settings: tuple[Tables, ...]
+    undirected: bool = False
+    inverse: bool = False
+    published: str = ""
+
+
+GRAPHS = {
+    graph.name: graph
+    for graph in (
+        LinkGraph(
+            "cora",
+            (
+                SAGE,
+                {
+                    "data": {"normalize": "rows"},
+                    "strategy": {"name": "mini", "batch_size": 2000},
+                    "optimizer": {"lr": 0.005},
+                },
+            ),
+        ),
+        LinkGraph("ca_astroph", (SAGE, SAMPLED), undirected=True),
+        LinkGraph("email_enron", (SAGE, SAMPLED), undirected=True),
+        LinkGraph("wn18rr", (DISTMULT,), inverse=True, published="DistMult 0.43 (Dettmers et al. 2018)"),
+        LinkGraph(
+            "fb15k237",
+            (DISTMULT,),
+            inverse=True,
+            published="DistMult 0.241 (Dettmers et al. 2018), R-GCN 0.248 (Schlichtkrull et al. 2018)",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run."""
+
+    graph: str
+    workers: int
+    seed: int
+    settings: Tables
+
+    @property
+    def key(self) -> str:
+        """Names the run with all its settings: a line with another key is another run's."""
+        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
+        return f"{self.graph}/{self.workers}/{self.seed}/{digest}"
+
+
+def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:
+    result: Tables = {}
+    for layer in layers:
+        for name, table in layer.items():
+            result[name] = {**result.get(name, {}), **table}
+    return result
+
+
+def all_runs(seeds: int) -> Iterator[Run]:
+    """Seed by seed; of each seed one process first."""
+    for seed in range(seeds):
+        for workers in (1, 2, 4):
+            for graph in GRAPHS.values():
+                yield Run(graph.name, workers, seed, merge(*graph.settings))
+
+
+def prepare(graph: LinkGraph, data: Path, scratch: Path) -> Path:
+    """The graph directory, made when it is first asked for."""
+    place = scratch / graph.name
+    if not place.is_dir():
+        options = ImportOptions(direction="undirected" if graph.undirected else "as-is", inverse=graph.inverse)
+        create_graph(open_inputs([str(data / f"{graph.name}.npz")], memory=1 << 30), place, options)
+    return place
+
+
+def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
+    """Do one run; a JSON line."""
+    place = prepare(GRAPHS[run.graph], data, scratch)
+    team = {"data": {"path": str(place)}, "run": {"seed": run.seed}, "team": {"workers": run.workers}}
+    directory = scratch / "run"
+    shutil.rmtree(directory, ignore_errors=True)
+    began = time.monotonic()
+    result = starling.Trainer(merge(run.settings, team), run=directory).fit()
+    line = {"key": run.key, "graph": run.graph, "workers": run.workers, "seed": run.seed, "metric": result.metric}
+    line |= {"val": result.scores.val, "test": result.scores.test, "best_epoch": result.best_epoch}
+    return line | {"seconds": round(time.monotonic() - began, 1), "settings": run.settings}
+
+
+def lines() -> dict[str, dict[str, Any]]:
+    """The runs done so far, by key."""
+    if not RESULTS.is_file():
+        return {}
+    return {line["key"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data", help="directory of .npz files")
+    parser.add_argument("--only", default=",".join(GRAPHS))
+    parser.add_argument("--workers", default="1,2,4")
+    parser.add_argument("--seeds", type=int, default=5, help="at most so many")
+    parser.add_argument("--render", action="store_true", help="only write the tables anew")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    done = lines()
+    if not asked.render:
+        graphs, workers = asked.only.split(","), {int(number) for number in asked.workers.split(",")}
+        with tempfile.TemporaryDirectory(prefix="starling-links-") as scratch:
+            for run in all_runs(asked.seeds):
+                if run.key in done or run.graph not in graphs or run.workers not in workers:
+                    continue
+                done[run.key] = train(run, asked.data, Path(scratch))
+                with RESULTS.open("a") as file:
+                    file.write(json.dumps(done[run.key]) + "\n")
+                line = done[run.key]
+                print(f"{run.key}  val {line['val']:.4f}  test {line['test']:.4f}  {line['seconds']:.0f} s", flush=True)
+    render(done, asked.seeds)
+
+
+def render(done: Mapping[str, Mapping[str, Any]], seeds: int) -> None:
+    """Write the table between its marks in the page."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for run in all_runs(seeds):
+        if run.key in done:
+            found.setdefault((run.graph, run.workers), []).append(done[run.key]["test"])
+    rows = [
+        "| graph | model, decoder | metric | 1 process | 2 workers | 4 workers | published |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, graph in GRAPHS.items():
+        tables = merge(*graph.settings)
+        decoder, metric = tables["link"].get("decoder", "dot"), tables["task"]["metric"]
+        metric = f"filtered {metric}" if metric == "mrr" else metric
+        cells = [cell(found.get((name, workers))) for workers in (1, 2, 4)]
+        rows.append(f"| {name} | {tables['model']['name']}, {decoder} | {metric} | {' | '.join(cells)} | {graph.published} |")
+    text = PAGE.read_text()
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    PAGE.write_text(f"{before}{MARKS[0]}\n" + "\n".join(rows) + f"\n{MARKS[1]}{after}")
+
+
+def cell(values: list[float] | None) -> str:
+    """Mean ± deviation and how many seeds."""
+    if not values:
+        return "–"
+    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4f}{spread} ({len(values)})"
+
+
+if __name__ == "__main__":
+    main()
