@@ -29,7 +29,7 @@ from starling.plan.cost import BatchCosts, GcnCost, gcn_widths
 from starling.stream.edges import EdgesInMemory
 
 RESULTS = Path(__file__).parent / "results" / "cohesive.json"
-SETTINGS = {"cora": (20, 256), "pubmed": (100, 64), "coauthor_cs": (100, 64), "citeseer": (20, 256), "amazon_photo": (100, 64)}
+SETTINGS = {"cora": (20, 256), "citeseer": (20, 256), "pubmed": (100, 64), "coauthor_cs": (100, 64)}
 """Batches and hidden columns: 5 % of the nodes in a batch of a small graph, 1 % in others, hidden columns as in the paper."""
 MARKS = {"cora": (65, 62, 47), "pubmed": (62, 71, 55), "coauthor_cs": (66, 65, 36)}
 """What METIS parts gave when the work was planned, at 2, 3 and 4 layers."""

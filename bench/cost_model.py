@@ -1,0 +1,176 @@
+"""Predicted against measured time of a training step, over 30 settings of model, strategy and graph.
+
+    python bench/cost_model.py [--calibration FILE] [--tiny]
+    python bench/cost_model.py --render
+
+The machine is calibrated first, unless a record is given. Each setting is a run of ``starling train`` in one process with all cores; its
+step is the median epoch without the first, divided by its steps. The prediction prices the sizes of real batches (`sizes`) and,
+where fan-outs are drawn, also expected ones from degrees alone (`expected`). Raw lines go to ``results/cost_model.json``, the table
+into docs/cost-model.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from doc_tables import write_table
+from starling.plan.calibration import Rates, read_calibration
+from starling.plan.expected_sizes import degrees_of, expected_sizes, whole_sizes
+from starling.plan.fanouts import one_a_layer
+from starling.plan.mini import Mini
+from starling.plan.model_work import ModelShape, model_shape
+from starling.plan.price import StepKind, locality_of, price_step, sizes_of_plan
+from starling.plan.source import NeighbourSource, source_of_graph
+from starling.plan.strategy import PlanTask
+from starling.store.graph import open_graph
+
+RESULTS = Path(__file__).parent / "results" / "cost_model.json"
+GRAPHS = {"small": (20_000, 200_000, 64, 10), "large": (100_000, 1_000_000, 128, 40)}
+TINY = {"small": (1_000, 8_000, 16, 4), "large": (3_000, 30_000, 32, 6)}
+MODELS = ("gcn", "sage", "gat", "gatv2", "gin")
+STRATEGIES = ("global", "all", "sampled")
+BATCH, PLANS = 512, 5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of the table."""
+
+    graph: str
+    model: str
+    strategy: str
+    layers: int
+    hidden: int
+
+    @property
+    def fanouts(self) -> str:
+        return ",".join(("10", "5", "5")[: self.layers]) if self.strategy == "sampled" else ",".join(["all"] * self.layers)
+
+
+def settings() -> list[Setting]:
+    """Thirty, with depths and widths taking turns."""
+    found = []
+    for g, graph in enumerate(GRAPHS):
+        for m, model in enumerate(MODELS):
+            for s, strategy in enumerate(STRATEGIES):
+                turn = g + m + s
+                found.append(Setting(graph, model, strategy, 2 + turn % 2, (32, 64, 128)[turn % 3]))
+    return found
+
+
+def starling(*arguments: object) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "starling", *map(str, arguments), "--json"], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def measured(setting: Setting, graph: Path, steps: int, epochs: int) -> float:
+    """Seconds of a step."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        mini = () if setting.strategy == "global" else ("--batch-size", BATCH, "--fanouts", setting.fanouts)
+        starling(
+            "train", graph, "--model", setting.model, "--layers", setting.layers, "--hidden", setting.hidden, "--epochs", epochs,
+            "--evaluate-every", epochs, "--strategy", "mini" if mini else "global", *mini, "--run", run,
+        )  # fmt: skip
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return statistics.median(line["seconds"] for line in lines[1:]) / steps
+
+
+def predicted(
+    setting: Setting, shape: ModelShape, source: NeighbourSource, train: np.ndarray, rates: Rates
+) -> dict[str, float]:
+    """Seconds of a step from real sizes, and from expected ones."""
+    if setting.strategy == "global":
+        whole = whole_sizes(source.rows, len(source.incoming.neighbours), setting.layers)
+        constant = setting.model in ("gcn", "sage", "gin")
+        seconds = price_step(shape, whole, len(train), rates, StepKind(planned=False, constant=constant)).seconds
+        return {"sizes": seconds}
+    task = PlanTask(source, train, setting.layers)
+    strategy = Mini(Mini.Settings(batch_size=min(BATCH, len(train)), fanouts=setting.fanouts), task)  # type: ignore[arg-type]
+    found = []
+    for step in range(min(PLANS, strategy.steps_per_epoch)):
+        plan = strategy.plan(1, step)
+        near = min(locality_of(block) for block in plan.blocks)
+        kind = StepKind(planned=True, locality=near)
+        found.append(price_step(shape, sizes_of_plan(plan), len(plan.targets), rates, kind).seconds)
+    outgoing = np.bincount(source.incoming.neighbours, minlength=source.rows)
+    degrees = degrees_of(np.diff(source.incoming.offsets), outgoing)
+    sizes = expected_sizes(degrees, min(BATCH, len(train)), one_a_layer(strategy.settings.fanouts, setting.layers))
+    drawn = price_step(shape, sizes, min(BATCH, len(train)), rates, StepKind(planned=True)).seconds
+    return {"sizes": statistics.mean(found), "expected": drawn}
+
+
+def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    record = options.calibration
+    if record is None:
+        record = folder / "calibration.json"
+        starling("calibrate", "-o", record, *(["--quick"] if options.tiny else []))
+    rates = max(read_calibration(record).rates, key=lambda rates: rates.threads)
+    lines = []
+    for name, (nodes, edges, features, classes) in (TINY if options.tiny else GRAPHS).items():
+        path = folder / name
+        size = ("--nodes", nodes, "--edges", edges, "--features", features, "--classes", classes)
+        starling("generate", "dcsbm", *size, "--split", "5/5/90", "-o", path)
+        graph = open_graph(path)
+        source, train = source_of_graph(graph), np.flatnonzero(graph.node_table("train"))
+        for setting in (one for one in settings() if one.graph == name):
+            shape = model_shape(setting.model, features, classes, layers=setting.layers, hidden=setting.hidden)
+            steps = 1 if setting.strategy == "global" else -(-len(train) // BATCH)
+            seconds = measured(setting, path, steps, 3 if options.tiny else 5)
+            guess = predicted(setting, shape, source, train, rates)
+            lines.append({**vars(setting), "nodes": nodes, "edges": edges, "measured": seconds, **guess})
+            print(json.dumps(lines[-1]), flush=True)
+    return lines
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    errors = {
+        kind: [abs(line[kind] / line["measured"] - 1) for line in lines if kind in line] for kind in ("sizes", "expected")
+    }
+    rows = [
+        f"Median error {100 * statistics.median(errors['sizes']):.0f} % from real sizes over {len(errors['sizes'])} settings, "
+        f"{100 * statistics.median(errors['expected']):.0f} % from expected sizes.",
+        "",
+        "| graph | model | layers × hidden | step | measured, ms | predicted, ms | from expected sizes, ms |",
+        "|---|---|---|---|---:|---:|---:|",
+    ]
+    for line in lines:
+        drawn = f"{1e3 * line['expected']:.1f}" if "expected" in line else ""
+        what = {"global": "global", "all": f"{BATCH} targets", "sampled": f"{BATCH} targets, sampled"}[line["strategy"]]
+        rows.append(
+            f"| {line['nodes']:,} nodes | {line['model']} | {line['layers']} × {line['hidden']} | {what} | "
+            f"{1e3 * line['measured']:.1f} | {1e3 * line['sizes']:.1f} | {drawn} |"
+        )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calibration", type=Path, help="a record of starling calibrate")
+    parser.add_argument("--tiny", action="store_true", help="graphs of a few thousand nodes, to try the script")
+    parser.add_argument("--render", action="store_true", help="write the table from kept lines only")
+    options = parser.parse_args()
+    if not options.render:
+        with tempfile.TemporaryDirectory() as folder:
+            lines = measure(options, Path(folder))
+        if options.tiny:
+            print(table(lines))
+            return
+        RESULTS.write_text(json.dumps(lines, indent=1) + "\n")
+    write_table("cost-model.md", "cost_model", table(json.loads(RESULTS.read_text())))
+
+
+if __name__ == "__main__":
+    main()
