@@ -3,9 +3,10 @@
     python bench/balance_workers.py --data FOLDER [--graphs cora,pubmed,coauthor_cs] [--workers 2] [--layers 3] [--epochs 8]
     python bench/balance_workers.py --render
 
-Every line is a run of ``starling train --strategy cohesive`` on flock parts, one thread a worker; the four take turns, round after round.
-Waiting is the sum over workers of seconds spent waiting for a message, a median over epochs without each run's first, and a
-share of workers × epoch. Raw lines go to ``results/balance_workers.jsonl``, the table into docs/cohesive.md.
+Every line is a run of ``starling train --strategy cohesive`` on flock parts, one thread a worker; the four take turns, round after
+round. Waiting is the sum over workers of seconds spent waiting for a message or in the reduction that ends a step, where whoever has
+more to compute is waited for; a median over epochs without each run's first, and a share of workers × epoch. Raw lines go to
+``results/balance_workers.jsonl``, the table into docs/cohesive.md.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def trained(parts: Path, name: str, balanced: bool, overlap: str, options: argpa
         "balanced": balanced,
         "overlap": overlap,
         "epoch_seconds": statistics.median(line["seconds"] for line in lines),
-        "waiting_seconds": statistics.median(sum(w["waiting"] for w in line["workers"]) for line in lines),
+        "waiting_seconds": statistics.median(sum(w["waiting"] + w["reducing"] for w in line["workers"]) for line in lines),
         "compute_seconds": [statistics.median(line["workers"][w]["compute"] for line in lines) for w in range(options.workers)],
         "bytes": told["bytes_sent_per_epoch"],
         "final_loss": told["final_loss"],
