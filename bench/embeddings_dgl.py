@@ -36,8 +36,7 @@ class Sage(nn.Module):
 
 def read(path: Path):
     edges, arrays = np.load(path / "edges.npy"), {name: np.load(path / f"{name}.npy") for name in ("y", "train", "test")}
-    graph = dgl.graph((torch.from_numpy(edges[:, 0].copy()), torch.from_numpy(edges[:, 1].copy())), num_nodes=len(arrays["y"]))
-    graph = graph.formats(["csc"])
+    graph = dgl.graph(tuple(torch.from_numpy(edges.T.astype(np.int64))), num_nodes=len(arrays["y"]))
     return (
         graph,
         torch.from_numpy(arrays["y"]).long(),
@@ -46,11 +45,11 @@ def read(path: Path):
 
 
 def train(rank: int, args: argparse.Namespace, answers) -> None:
-    torch.set_num_threads(max(1, args.threads // args.trainers))
+    for limit in (torch.set_num_threads, dgl.utils.set_num_threads):
+        limit(max(1, args.threads // args.trainers))
     if args.trainers > 1:
         dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{args.port}", rank=rank, world_size=args.trainers)
     graph, y, train_nodes, test_nodes = read(args.graph)
-    graph = graph.int() if graph.num_nodes() < 2**31 else graph
     torch.manual_seed(0)
     bound = (3 / args.dim) ** 0.5
     rows = dgl.nn.NodeEmbedding(graph.num_nodes(), args.dim, "rows", init_func=lambda t: t.uniform_(-bound, bound))
@@ -60,16 +59,14 @@ def train(rank: int, args: argparse.Namespace, answers) -> None:
     dense, sparse = torch.optim.Adam(model.parameters(), 0.01), dgl.optim.SparseAdam([rows], lr=0.01)
     fanouts = [int(number) for number in args.fanouts.split(",")][::-1]  # DGL lists the outermost first
     batches = dgl.dataloading.DataLoader(
-        graph, train_nodes.int(), dgl.dataloading.NeighborSampler(fanouts), batch_size=args.batch // args.trainers,
+        graph.formats("csc"), train_nodes, dgl.dataloading.NeighborSampler(fanouts), batch_size=args.batch // args.trainers,
         shuffle=True, drop_last=False, num_workers=0, use_ddp=args.trainers > 1,
     )  # fmt: skip
     seconds = []
-    for epoch in range(args.epochs):
-        if args.trainers > 1:
-            batches.set_epoch(epoch)
+    for _ in range(args.epochs):
         began = time.perf_counter()
         for inputs, outputs, blocks in batches:
-            loss = cross_entropy(model(blocks, rows(inputs.long())), y[outputs.long()])
+            loss = cross_entropy(model(blocks, rows(inputs)), y[outputs])
             dense.zero_grad()
             loss.backward()
             dense.step()
@@ -85,7 +82,6 @@ def train(rank: int, args: argparse.Namespace, answers) -> None:
 def score(model, rows, graph, y, test_nodes) -> float:
     """From all neighbours of every node."""
     inner = model.module if hasattr(model, "module") else model
-    graph = dgl.graph(graph.edges(), num_nodes=graph.num_nodes())
     found = inner([graph, graph], rows.weight)
     return float((found[test_nodes].argmax(1) == y[test_nodes]).float().mean())
 
