@@ -31,6 +31,7 @@ from starling.loader.seeds import SeedBatch, Seeds
 from starling.loader.subgraph import SubgraphSampler
 from starling.plan.background import Background
 from starling.plan.mini import Mini, hop_samplers
+from starling.plan.registry import read_settings
 from starling.store.parts import Parts, open_parts
 
 _CALLS = 64
@@ -68,7 +69,8 @@ class NeighborLoader:
         self._places = Places(self.parts, self._team)
         self._maker = make_maker(self.parts, KeyValueStore(self._places))
         hops = self._maker.hops(fanouts)
-        settings = Mini.Settings.model_validate({"fanouts": self._maker.fanouts(fanouts), "replace": replace})
+        settings = read_settings(Mini.name, {"fanouts": self._maker.fanouts(fanouts), "replace": replace})
+        assert isinstance(settings, Mini.Settings)
         around = (OwnParts if local_only else AllParts)(
             self._places, lambda lists: hop_samplers(settings, self._maker.listed(lists), hops, None), entries=True
         )
@@ -98,10 +100,14 @@ class NeighborLoader:
         self._epoch = epoch - 1
 
     def __iter__(self) -> Iterator[Any]:
-        """One epoch, prepared in the background."""
+        """One epoch, prepared in the background.
+
+        Where ranks of other hosts are asked, batches are made only when they are wanted: a script may stop in the middle, and
+        nobody may then wait for an answer to a batch that others did not come to.
+        """
         self._epoch += 1
         batches = self._batches(self._epoch)
-        if not self._prefetch:
+        if not self._prefetch or self._places.far:
             yield from batches
             return
         with Background(batches, stage="loading batches", depth=self._prefetch) as ready:

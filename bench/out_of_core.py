@@ -1,0 +1,123 @@
+"""A graph whose features are at least four times the memory trains within it, by model averaging, beside the same without a limit.
+
+    python bench/out_of_core.py [--nodes 12000000] [--parts 48] [--limit 1.5GiB] [--memory 1.2GiB] [--work DIR] [--render]
+
+The limit is the kernel's: both runs are commands in a memory cgroup of their own (memory_cgroup.py), page cache included, and the
+files are dropped from the page cache before each. Needs the right to make a cgroup and about 25 GB of disk. The graph and its parts
+stay in --work, so that a second call finds them. Raw numbers go to results/out_of_core.json, the table to docs/model-averaging.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from doc_tables import write_table
+from memory_cgroup import forget, memory_group, run_in
+from starling.core.memory import format_bytes, parse_bytes
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "out_of_core.json"
+STARLING = [sys.executable, "-m", "starling"]
+TRAINING = [
+    *("--workers", "1", "--parallel", "data", "--sync", "average", "--strategy", "mini", "--fanouts", "10,5"),
+    *("--batch-size", "1024", "--model", "sage", "--hidden", "64", "--seed", "0", "--json"),
+]
+
+
+def call(*arguments: str) -> dict[str, Any]:
+    done = subprocess.run([*STARLING, *arguments, "--json"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"starling {' '.join(arguments)}\n{done.stderr}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def prepare(asked: argparse.Namespace) -> Path:
+    """The parts, made when they are first asked for."""
+    graph, parts = asked.work / f"graph-{asked.nodes}", asked.work / f"parts-{asked.nodes}-{asked.parts}"
+    if not graph.is_dir() and not parts.is_dir():
+        size = ("--nodes", str(asked.nodes), "--edges", str(asked.nodes * asked.degree), "--features", str(asked.features))
+        call("generate", "dcsbm", *size, "--classes", "32", "--split", "10/2/2", "--memory", "4GiB", "-o", str(graph))
+    if not parts.is_dir():
+        call("partition", str(graph), "-p", str(asked.parts), "--memory", "6GiB", "-o", str(parts))
+    return parts
+
+
+def train(asked: argparse.Namespace, parts: Path, *, limited: bool) -> dict[str, Any]:
+    """One run in its cgroup; its summary and what the kernel counted."""
+    run = asked.work / ("run-limited" if limited else "run-unlimited")
+    shutil.rmtree(run, ignore_errors=True)
+    forget(parts)
+    epochs = ("--epochs", str(asked.epochs), "--evaluate-every", str(asked.epochs), "--run", str(run))
+    budget = ("--memory", asked.memory) if limited else ()
+    with memory_group(parse_bytes(asked.limit) if limited else None) as group:
+        done = run_in(group, [*STARLING, "train", str(parts), *TRAINING, *epochs, *budget])
+        counted = {"cgroup_peak_bytes": group.read(group.peak), "cgroup_refused": group.read(group.refused)}
+    if done.returncode:
+        sys.exit(
+            f"The run {'within the limit' if limited else 'without a limit'} failed ({done.returncode}).\n{done.stderr[-4000:]}"
+        )
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+    seconds = [line["seconds"] for line in lines]
+    evaluating = lines[-1]["evaluate_seconds"]
+    return json.loads(done.stdout) | counted | {"epoch_seconds": seconds, "evaluate_seconds": evaluating, "limited": limited}
+
+
+def render(found: dict[str, Any]) -> str:
+    size = found["features_bytes"]
+    out = [
+        f"{found['nodes']:,} nodes × {found['features']} float32 features ({format_bytes(size)}, "
+        f"{size / found['limit_bytes']:.1f} times the limit), {found['edges']:,} edges, {found['parts']} parts, one worker, "
+        "GraphSAGE with fan-outs 10,5 and batches of 1,024; a tenth of the nodes train.",
+        "",
+        "| memory | an epoch | evaluation | largest RSS | largest cgroup use, page cache included | test accuracy |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for run in found["runs"]:
+        name = f"at most {format_bytes(found['limit_bytes'])} (`--memory {found['memory']}`)" if run["limited"] else "no limit"
+        peak = "–" if run["cgroup_peak_bytes"] is None else format_bytes(run["cgroup_peak_bytes"])
+        out.append(
+            f"| {name} | {statistics.median(run['epoch_seconds']):.1f} s | {run['evaluate_seconds']:.1f} s | "
+            f"{format_bytes(run['peak_rss_bytes'])} | {peak} | {100 * run['test']:.2f} |"
+        )
+    free, limited = (statistics.median(run["epoch_seconds"]) for run in found["runs"])
+    return "\n".join([*out, "", f"Within the limit training runs at {100 * free / limited:.0f} % of the unlimited speed."])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=12_000_000)
+    parser.add_argument("--degree", type=int, default=8, help="edges a node, both directions counted")
+    parser.add_argument("--features", type=int, default=128)
+    parser.add_argument("--parts", type=int, default=48)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--limit", default="1.5GiB", help="of the cgroup")
+    parser.add_argument("--memory", default="1.2GiB", help="budget of the run; the rest of the limit is for the page cache")
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "starling-out-of-core")
+    parser.add_argument("--render", action="store_true", help="only write the table anew")
+    asked = parser.parse_args()
+    if not asked.render:
+        asked.work.mkdir(parents=True, exist_ok=True)
+        parts = prepare(asked)
+        facts = call("inspect", str(parts))
+        found = {
+            **{"nodes": asked.nodes, "edges": facts["edges"], "features": asked.features, "parts": asked.parts},
+            **{"features_bytes": 4 * asked.nodes * asked.features, "limit_bytes": parse_bytes(asked.limit)},
+            **{"memory": asked.memory, "runs": [train(asked, parts, limited=limited) for limited in (False, True)]},
+        }
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    table = render(json.loads(RESULTS.read_text()))
+    write_table("model-averaging.md", "out_of_core", table)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
