@@ -41,7 +41,8 @@ class GradientBuckets:
         """A backward pass is about to begin."""
         if self._reducer is None:
             self._reducer = Thread("reduce buckets")
-            self._hooks = [weight.register_post_accumulate_grad_hook(self._made) for weight in self._weights]
+            for weight in self._weights:
+                self._hooks.append(weight.register_post_accumulate_grad_hook(self._made))  # type: ignore[no-untyped-call]
         self._step, self._sums = step, []
         self._missing = [len(bucket) for bucket in self._buckets]
 

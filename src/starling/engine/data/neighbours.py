@@ -158,11 +158,13 @@ class OwnParts(Neighbourhood):
         """Own nodes, each in the part that owns it."""
         first, offsets = self._places.own.start, self._places.parts.offsets
         part = np.searchsorted(offsets, ids, side="right") - 1
-        return (self._bases[part - first] + ids - offsets[part]).astype(np.int32)
+        rows: NDArray[Any] = (self._bases[part - first] + ids - offsets[part]).astype(np.int32)
+        return rows
 
     def ids(self, rows: NDArray[Any]) -> NDArray[Any]:
         """The nodes that rows stand for."""
-        return self._ids[rows]
+        ids: NDArray[Any] = self._ids[rows]
+        return ids
 
     def take(self, rows: NDArray[Any], moment: Moment, calls: Calls) -> Taken:
         """From each part what it has."""

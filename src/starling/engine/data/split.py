@@ -40,7 +40,8 @@ def spread_homes(offsets: NDArray[np.int64], sub_bounds: list[NDArray[np.int64]]
     """
     parts = len(offsets) - 1
     if workers <= parts:
-        return offsets[np.array([parts * worker // workers for worker in range(workers)] + [parts])]
+        firsts = [parts * worker // workers for worker in range(workers)]
+        return np.array([*(offsets[first] for first in firsts), offsets[parts]], np.int64)
     homes = [0]
     for part in range(parts):
         first, last = -(-workers * part // parts), -(-workers * (part + 1) // parts)
