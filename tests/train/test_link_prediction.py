@@ -116,6 +116,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "cluster": ({}, ["--strategy", "cluster"], "its strategies are mini and global"),
     "saint": ({}, ["--strategy", "saint"], "its strategies are mini and global"),
     "layerwise": ({}, ["--set", "strategy.sampling=layerwise", "--fanouts", "5,5"], "A layer-wise sample cannot leave out"),
+    "past": ({}, ["--set", "strategy.past=true"], "looks at all training edges, got past"),
     "all for auc": ({}, ["--set", "link.candidates=all"], "tells edges from pairs"),
     "metric": ({}, ["--metric", "accuracy"], "There is no metric 'accuracy' for link"),
     "shares": ({}, ["--split-edges", "90/20/5"], "add up to 100"),

@@ -118,6 +118,21 @@ def test_teams_learn_what_one_process_learns(
         assert_same(seen, alone)
 
 
+def test_flights_and_boundaries_are_those_of_one_process(
+    graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
+) -> None:
+    """Delayed updates on the graph and by two workers; and parts that hear of others by chance, however many workers hold them."""
+    stale = {"sync": {"name": "stale", "staleness": 1, "in_flight": 2}}
+    (alone,) = learn_together(config_of(graphs["undirected"].path, **stale), tmp_path / "alone")
+    for seen in learn_together(config_of(parts["undirected"], 2, **stale), tmp_path / "team"):
+        assert_same(seen, alone)
+    thin = {"team": {"boundary": 0.5}}
+    (one,) = learn_together(config_of(parts["undirected"], 1, **thin), tmp_path / "thin")
+    for seen in learn_together(config_of(parts["undirected"], 2, **thin), tmp_path / "thin-team"):
+        assert_same(seen, one)
+    assert one.losses != alone.losses
+
+
 @pytest.mark.parametrize("case", ["mini", "mini, by four", "relations, ranked against all", "embeddings"])
 def test_workers_of_their_own_batches_do_too(
     case: str, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path

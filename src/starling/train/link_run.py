@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from starling.engine.hybrid.source import WorkerSource
+from starling.engine.source import GraphSource
 from starling.kernels.csr import Csr
 from starling.plan.links.negatives import KnownPairs, NegativeSampler, PartRanges, check_possible, degree_weights, known_pairs
 from starling.plan.links.random_pairs import AreEdges
@@ -20,7 +22,6 @@ from starling.train.config import RunConfig
 from starling.train.link_data import HeldEdges
 from starling.train.link_scores import HeldOut
 from starling.train.link_task import LinkTask
-from starling.train.tasks import Source
 
 Degrees = Callable[[], NDArray[Any]]
 """Training edges into the node at each position; with several workers all ask together."""
@@ -37,7 +38,7 @@ class LinkRun:
     split: NDArray[np.uint8]
     layers: int
 
-    def deal(self, source: Source, lists: Csr, parts: PartRanges | None, degree: Degrees) -> DealTask:
+    def deal(self, source: GraphSource | WorkerSource, lists: Csr, parts: PartRanges | None, degree: Degrees) -> DealTask:
         """What is dealt out of a training graph; refuses one without a pair that is no edge."""
         config, held, link = self.config, self.held, self.config.link
         known = known_pairs(lists, held.position)
@@ -45,7 +46,10 @@ class LinkRun:
         cumulative = degree_weights(degree()) if link.negatives == "degree" else None
         negatives = NegativeSampler(link.negatives, link.count, held.nodes, held.directed, known, cumulative, parts)
         weight, relation = (_numbers(source.edge_tables.get(name)) for name in ("weight", "type"))
-        graph = NeighbourSource(lists, len(held.position), held.position, weight)
+        names = source.graph.manifest.edge_types if isinstance(source, WorkerSource) else source.relation_names
+        graph = NeighbourSource(
+            lists, len(held.position), held.position, weight, edge_type=relation, relations=names, types=source.relations
+        )
         return DealTask(graph, negatives, self.layers, relation, config.run.seed, link.target_share, config.team.threads)
 
     def held_out(self, known: KnownPairs, are_edges: AreEdges) -> HeldOut:

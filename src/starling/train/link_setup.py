@@ -21,8 +21,10 @@ from starling.plan.links.negatives import (
 from starling.plan.links.strategy import LinkStrategy
 from starling.plan.registry import read_settings
 from starling.store.parts import open_parts
+from starling.train.balance import check_balance
 from starling.train.config import RunConfig
 from starling.train.embeddings import check_embeddings, table_of
+from starling.train.graph_checks import check_edges
 from starling.train.link_data import split_edges, split_sizes
 from starling.train.link_run import LinkRun
 from starling.train.link_scores import OwnScores
@@ -55,6 +57,11 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     check_device(config.run.device)
     settings = resolved_model(config.model)
     how = read_settings(config.strategy.name, config.strategy.settings)
+    if config.sync.name == "average":
+        raise InputError(
+            "Parts that train alone hold no ends of pairs in other parts, got --sync average. Pass --sync gradient."
+        )
+    check_balance(config, how)
     width = config.link.width or settings.get("hidden", _DEFAULT_WIDTH)
     task = LinkTask(config.link, config.task, width)
     memory = budget(config)
@@ -66,6 +73,7 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     split = split_edges(held, config.link, config.run.seed)
     _check_validation(config, split_sizes(held, split)["val"])
     check_shapes(config, source.features.width, task.outputs)
+    check_edges(config, how, source)
     shapes = shapes_of(source, task.outputs)
     model = make_model(config, shapes)
     if ":" in config.model.name:

@@ -75,5 +75,6 @@ def training_share(source: WorkerSource, held: HeldEdges, split: NDArray[np.uint
     own = torch.from_numpy(np.diff(lists.offsets))[:, None].double()
     exchange = whole_exchange(source.team, source.graph, source.calls)
     in_degree = exchange.pull(own)[:, 0].long().numpy()
-    graph = replace(source.graph, incoming=lists, in_degree=in_degree)
+    kept = chosen.numpy() if source.graph.kept is None else source.graph.kept[stays]
+    graph = replace(source.graph, incoming=lists, in_degree=in_degree, kept=kept)
     return replace(source, graph=graph, edge_tables=tables, weighted_degree=weighted_degree_of(graph, tables, exchange))

@@ -50,6 +50,10 @@ def deal_of(settings: Strategy.Settings, name: str, edges: int, seed: int, targe
         )
     if not settings.shuffle:
         raise InputError("Edges are dealt out anew in every epoch, got shuffle = false. Leave it out.")
+    if settings.past:
+        raise InputError(
+            "Link prediction looks at all training edges, got past. Leave it out, or split by time (link.split=time)."
+        )
     if settings.sampling == "layerwise":
         raise InputError("A layer-wise sample cannot leave out the step's own edges. Use sampling uniform or weighted.")
     size = min(settings.batch_size or DEFAULT_BATCH, max(edges, 1))
