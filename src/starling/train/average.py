@@ -204,10 +204,10 @@ class AveragingLoop(Loop):
     def _scratch(self) -> Iterator[Path]:
         """A folder in the run directory for all workers; it is gone when the block is left."""
         folder = Path() if self._directory is None else self._directory.path.resolve() / SCRATCH
-        told = np.frombuffer(str(folder).encode(), np.uint8) if self._team.rank == 0 else np.empty(0, np.uint8)
+        name = str(folder).encode() if self._team.rank == 0 else b""
         if self._team.rank == 0:
             folder.mkdir()
-        told = self._team.all_lists(self._tag(_FOLDER), told)[0]
+        told = self._team.all_lists(self._tag(_FOLDER), np.frombuffer(name, np.uint8))[0]
         try:
             yield Path(told.astype(np.uint8).tobytes().decode())
             self._team.all_lists(self._tag(_DONE), np.empty(0, np.int64))  # nobody reads from it any more

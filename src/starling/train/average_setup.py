@@ -14,6 +14,7 @@ from starling.nn.model import LayeredModel
 from starling.plan.registry import read_settings
 from starling.train.config import RunConfig
 from starling.train.graph_checks import check_data_parallel
+from starling.train.graph_checks import check_data_parallel
 from starling.train.parts_work import PartsPlan, PartsWork
 from starling.train.setup import (
     Setup,
@@ -45,6 +46,7 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
     how = read_settings(config.strategy.name, config.strategy.settings)
     memory = data_memory(config, team.size)
     source = open_parts_source(config.data.path, team, request_of(config, memory))
+    check_data_parallel(config, how, source.features)
     task = make_task(config.task, source)
     check_data_parallel(config, how, source.features)
     check_validation(config, source)

@@ -36,7 +36,7 @@ class GlobalBatches:
         size = None if batch_size is None else min(batch_size, len(ids))
         self._targets = TargetBatches(np.asarray(parts.position_of_global[ids], np.int64), ids, size, seed=seed)
         around = AllParts(
-            places, lambda lists: hop_samplers(Mini.Settings(), lists, layers, None), entries=bool(tables)
+            places, lambda lists: hop_samplers(Mini.Settings.model_validate({}), lists, layers, None), entries=bool(tables)
         )  # all neighbours of every hop
         self._sample = BlockSampler(around, layers, seed)
         self._fetch = Fetcher(

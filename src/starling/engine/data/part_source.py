@@ -50,9 +50,16 @@ class PartSource(GraphSource):
 
     def neighbour_source(self) -> NeighbourSource:
         """What samplers read."""
-        weight = self.edge_tables.get("weight")
+        weight, kinds = self.edge_tables.get("weight"), self.edge_tables.get("type")
         return NeighbourSource(
-            self.incoming, self.nodes, self.position, None if weight is None else weight.numpy(), self.in_degree
+            self.incoming,
+            self.nodes,
+            self.position,
+            None if weight is None else weight.numpy(),
+            self.in_degree,
+            None if kinds is None else kinds.numpy(),
+            self.relation_names,
+            self.relations,
         )
 
     @cached_property

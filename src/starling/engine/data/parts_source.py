@@ -74,6 +74,11 @@ class PartsSource:
         return f"number {row:,} of the split nodes of parts {self.mine.start} to {self.mine.stop - 1}"
 
     @property
+    def relation_names(self) -> tuple[str, ...]:
+        """Names of edge types, none where they are only numbers."""
+        return self.parts.manifest.edge_types
+
+    @property
     def sparse(self) -> bool:
         """Whether features are stored by their non-zeros."""
         return self.parts.manifest.node_tables["x"].layout != "dense"
@@ -113,6 +118,7 @@ class PartsSource:
             _array(shard, layout.POSITION),
             _array(shard, layout.IN_DEGREE),
             None if self.weighted_degree is None else self.weighted_degree[ids],
+            relation_names=self.relation_names,
         )
 
     def _lists(self, shard: Shard) -> Csr:

@@ -34,12 +34,12 @@ def read_rows(path: Path, out: NDArray[np.float32], *, drop: bool) -> None:
 def row_blocks_of(path: Path, width: int, *, drop: bool) -> Iterator[NDArray[Any]]:
     """The rows of a ``.npy`` matrix in blocks of 8 MiB, in the file's type; a block is good until the next is asked for."""
     with path.open("rb", buffering=0) as file:
-        shape, _, dtype = read_header(file, path)  # type: ignore[arg-type]
+        shape, _, dtype = read_header(file, path)
         size = max(1, _BLOCK_BYTES // max(1, width * dtype.itemsize))
         buffer = np.empty((min(size, shape[0]), math.prod(shape[1:])), dtype)
         for start in range(0, shape[0], size):
             block = buffer[: min(size, shape[0] - start)]
-            _fill(file, block, path)  # type: ignore[arg-type]
+            _fill(file, block, path)
             if drop:
                 drop_pages(file.fileno(), 0, file.tell())
             yield block
@@ -52,7 +52,7 @@ def drop_pages(file: int, start: int, stop: int) -> None:
 
 
 def _fill(file: BinaryIO, block: NDArray[Any], path: Path) -> None:
-    room = memoryview(block.reshape(-1).view(np.uint8))
+    room = block.reshape(-1).view(np.uint8).data
     while len(room):
         count = file.readinto(room)  # type: ignore[attr-defined]
         if not count:
