@@ -4,8 +4,8 @@
     python bench/balance_workers.py --render
 
 Every line is a run of ``starling train --strategy cohesive`` on flock parts, one thread a worker; the four take turns, round after
-round. Waiting is the sum over workers of seconds spent waiting for a message or in the reduction that ends a step, where whoever has
-more to compute is waited for; a median over epochs without each run's first, and a share of workers × epoch. Raw lines go to
+round. Waiting is the sum over workers of seconds spent waiting for a message or in the reduction that ends a step, where whoever
+has more to compute is waited for; a median over epochs without each run's first, and a share of workers × epoch. Raw lines go to
 ``results/balance_workers.jsonl``, the table into docs/cohesive.md.
 """
 

@@ -5,8 +5,9 @@
 
 A GCN with the paper's split (70 / 20 / 10), hidden columns (256, and 64 on larger graphs), batches (20, and 100) and dropout (0.1).
 Both sides have equally many batches of the training nodes. Runs of the two take turns; seconds are medians of epochs without each
-run's first, accuracy is the mean over seeds at the best validation epoch; `rest_seconds` is what a run takes beside its epochs, which
-for cohesive batches includes finding them. Raw lines go to ``results/cohesive_training.jsonl``, the table into docs/cohesive.md.
+run's first, accuracy is the mean over seeds at the best validation epoch; `rest_seconds` is what a run takes beside its epochs,
+which for cohesive batches includes finding them. Raw lines go to ``results/cohesive_training.jsonl``, the table into
+docs/cohesive.md.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 
 The machine is calibrated first, unless a record is given. Each setting is a run of ``starling train`` in one process with all
 cores; its step is the median epoch without the first, divided by its steps. The prediction prices the sizes of real batches
-(`sizes`) and, of mini-batches, also those expected from degrees alone (`expected`). Raw lines go to ``results/cost_model.json``, the
-table into docs/cost-model.md.
+(`sizes`) and, of mini-batches, also those expected from degrees alone (`expected`). Raw lines go to ``results/cost_model.json``,
+the table into docs/cost-model.md.
 """
 
 from __future__ import annotations
