@@ -174,17 +174,13 @@ def train(
     parallel: Annotated[
         Literal["hybrid", "data"] | None,
         typer.Option(
-            help="hybrid: all workers compute each step together, each its own nodes. data: each computes mini-batches of its "
-            "own, sampled from all parts. Default hybrid.",
-            **_TEAM,
+            help="hybrid: all compute each step together. data: each computes batches of its own. Default hybrid.", **_TEAM
         ),
     ] = None,
     shuffle: Annotated[
         Literal["local", "global"] | None,
         typer.Option(
-            help="data: where a worker's targets come from: a range of its own, near its part, or a share of the batches of "
-            "one process. Default local.",
-            **_TEAM,
+            help="data: targets of a range of a worker's own, or shared batches of one process. Default local.", **_TEAM
         ),
     ] = None,
     local_only: Annotated[
