@@ -250,11 +250,7 @@ def train(
     ] = None,
     embedding_dim: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Learnt numbers for every node, beside its features. Default 64 for a graph without features, else none.",
-            **_MODEL,
-        ),
+        typer.Option(min=0, help="Learnt numbers a node. Default 64 for a graph without features, else none.", **_MODEL),
     ] = None,
     embedding_memory: Annotated[
         int | None,
