@@ -123,7 +123,7 @@ def _join(
     """Let a target join (step 1) or leave (step −1) the batch with these counts [K − 1, V]; how much C changes, unsigned."""
     hops = len(by_hop)
     edge = 1 if step > 0 else 0  # a count that becomes 1 is a node newly needed; one that becomes 0 is needed no longer
-    total = by_hop[0, target]
+    total = float(by_hop[0, target])
     queues[0, 0] = target
     waiting = 1
     for hop in range(1, hops):
@@ -272,7 +272,7 @@ def _transfer(
     members: NDArray[np.int64],
     batch: NDArray[np.int32],
     sizes: NDArray[np.int64],
-    label: int,
+    label: Any,
 ) -> float:
     """Take targets out of their batch and, with a label ≥ 0, put them into another; how much J changes."""
     change = 0.0

@@ -10,6 +10,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def _products(quick: bool) -> tuple[Point, ...]:
     for fan_in, fan_out in _MATRICES:
         rows = min(65536, max(512, (1 << 25) // (fan_in * fan_out)))
         x, w, out = torch.randn(rows, fan_in), torch.randn(fan_in, fan_out), torch.empty(rows, fan_out)
-        seconds = median_seconds(lambda x=x, w=w, out=out: torch.mm(x, w, out=out), quick)
+        seconds = median_seconds(partial(torch.mm, x, w, out=out), quick)
         points.append(Point(at=fan_in * fan_out, seconds=seconds / (rows * fan_in * fan_out)))
     return tuple(points)
 
@@ -106,7 +107,7 @@ def _sparse_products(quick: bool) -> tuple[Point, ...]:
         x = np.ones((sources, _WIDTH), np.float32)
         neighbours = draw.integers(0, sources, rows * _DEGREE).astype(np.int32)
         edges = adjacency(np.arange(0, rows * _DEGREE + 1, _DEGREE, dtype=np.int64), neighbours, sources)
-        seconds = median_seconds(lambda e=edges, x=x: weighted_sum(e, plain_sum(np.float32), rows_of(x), rows_of(out)), quick)
+        seconds = median_seconds(partial(weighted_sum, edges, plain_sum(np.float32), rows_of(x), rows_of(out)), quick)
         points.append(Point(at=reach, seconds=seconds / (rows * _DEGREE * _WIDTH)))
     return tuple(points)
 

@@ -112,7 +112,7 @@ class BatchCutter:
         cost = self._cost.by_distance(reached.degree[computed])[reached.distance[computed], np.arange(int(computed.sum()))]
         slack = _SLACK * float(cost.sum()) / self._team.size
         worker[computed] = to_least_loaded(cost, reached.holder[computed], self._team.size, slack)
-        return worker, np.bincount(worker[computed], cost, minlength=self._team.size)
+        return worker, np.bincount(worker[computed], cost, minlength=self._team.size).astype(np.float64)
 
     def _fetch_lists(
         self, reached: _Reached, worker: NDArray[np.int64], computed: int, rows: int
