@@ -23,6 +23,8 @@ _OPTIMISER_BYTES = 28
 """Adam reads and writes weight, gradient and two moments of every parameter."""
 _WEIGHT_COPIES = 5
 """Weight, gradient, two moments, and the best so far."""
+_CACHE_BYTES = 4 << 20
+"""Matrices above this size do not stay in a core's caches from one pass to the next."""
 _EDGE_BYTES = 12
 """A source, an entry and a number of the transposed block."""
 _ROW_BYTES = 24
@@ -122,8 +124,8 @@ def _layer(shape: LayerShape, size: LayerSize, work: LayerWork, rates: Rates, ki
     forward += work.scores * rates.softmax / 2
     backward += work.scores * rates.softmax / 2
     given = size.destinations * shape.fan_out
-    forward += given * (rates.gamma + rates.alpha)
-    backward += given * (rates.eta + rates.alpha)
+    forward += _elementwise(rates, rates.gamma, given) + _elementwise(rates, rates.alpha, given)
+    backward += _elementwise(rates, rates.eta, given) + _elementwise(rates, rates.alpha, given)
     held = _FLOAT * (work.kept + given)
     if kind.planned:
         held += _EDGE_BYTES * size.edges + _ROW_BYTES * (size.sources + size.destinations)
@@ -131,6 +133,12 @@ def _layer(shape: LayerShape, size: LayerSize, work: LayerWork, rates: Rates, ki
             backward += rates.transpose * size.edges
     sent = size.mirrors * work.pulled * _FLOAT
     return LayerPrice(forward, backward, held, sent, sent if work.pulled_backward else 0.0)
+
+
+def _elementwise(rates: Rates, seconds: float, numbers: float) -> float:
+    """One pass over a matrix; one larger than caches is read from memory and written back."""
+    large = numbers * _FLOAT > _CACHE_BYTES
+    return numbers * (max(seconds, 2 * _FLOAT / rates.memory_bandwidth) if large else seconds)
 
 
 def _gradients(model: ModelShape, sizes: Sequence[LayerSize]) -> float:
