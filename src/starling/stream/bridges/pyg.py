@@ -59,6 +59,12 @@ class _Store:
             names = {name: store[name] for name in store.keys() if name not in _NOT_COLUMNS}  # noqa: SIM118
             of_nodes = {name: value for name, value in names.items() if _tensor(value) and store.is_node_attr(name)}
             of_edges = {name: value for name, value in names.items() if _tensor(value) and store.is_edge_attr(name)}
+        for name in edge_roles(names):
+            if name.startswith("edge_") and _tensor(names[name]) and name not in of_edges and name not in of_nodes:
+                raise InputError(
+                    f"Expected a row of {name} for each of {store.num_edges:,} edges, got {names[name].shape[0]:,}. Fix it, or "
+                    "remove it."
+                )
         roles = edge_roles(of_edges)
         edges = {role: dense_column(role, of_edges[name]) for name, role in roles.items()}
         if "adj_t" in store:
