@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from starling.stream.ahead import read_ahead
+from starling.core.npy import NpyReader
+from starling.stream.ahead import blocks_ahead, read_ahead
 
 
 def test_items_come_in_order_and_from_another_thread() -> None:
@@ -19,6 +22,15 @@ def test_items_come_in_order_and_from_another_thread() -> None:
     assert list(read_ahead(items())) == [0, 1, 2, 3, 4]
     assert threading.get_ident() not in threads
     assert list(read_ahead([])) == []
+
+
+def test_files_of_one_block_and_of_several(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.arange(10))
+    reader = NpyReader(tmp_path / "rows.npy")
+    for size, lengths in ((10, [10]), (4, [4, 4, 2])):
+        blocks = list(blocks_ahead(reader, size))
+        assert [len(block) for block in blocks] == lengths
+        assert np.concatenate(blocks).tolist() == list(range(10))
 
 
 def test_an_error_comes_where_the_item_would_have() -> None:

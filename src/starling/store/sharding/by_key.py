@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 from starling.core.environment import thread_count
 from starling.core.progress import Task
-from starling.kernels.parallel import cut_ranges, parallel_for
+from starling.kernels.parallel import cut_ranges, parallel_for, worthwhile_threads
 from starling.store.sharding.external_sort import ExternalSort
 from starling.store.sharding.rows import KeyedRows, RowSource
 
@@ -57,7 +57,7 @@ def _room(source: RowSource, memory: int) -> int | None:
 
 
 def _in_windows(source: RowSource, memory: int, threads: int | None, task: Task | None) -> Iterator[tuple[str, NDArray[Any]]]:
-    room = _room(source, memory)
+    room, threads = _room(source, memory), worthwhile_threads(source.count, threads)
     assert room is not None
     buffers = {
         name: np.empty((min(room, source.count), column.bytes // column.unit.itemsize), column.unit)

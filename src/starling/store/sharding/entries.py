@@ -31,7 +31,7 @@ from starling.store.sharding.node_order import NodeOrder
 from starling.store.sharding.part_files import PartFiles
 from starling.store.sharding.rows import Column, KeyedRows, RowSource
 from starling.store.sharding.survey import Survey
-from starling.stream.ahead import read_ahead
+from starling.stream.ahead import blocks_ahead, read_ahead
 from starling.stream.edges import EdgeBlock, EdgeStream
 
 SOURCE, EDGE, ROW = "source", "edge", "row"
@@ -52,7 +52,7 @@ class Entries:
 
     def blocks(self, column: str, part: int) -> Iterator[NDArray[Any]]:
         """One column of one part, block by block."""
-        yield from read_ahead(NpyReader(self.path(column, part)).blocks(BLOCK_ENTRIES))
+        yield from blocks_ahead(NpyReader(self.path(column, part)), BLOCK_ENTRIES)
 
     def remove(self, part: int) -> None:
         """Delete what is left of a part's files."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.kernels.csr import index_type
-from starling.kernels.parallel import parallel_for
+from starling.kernels.parallel import parallel_for, worthwhile_threads
 from starling.kernels.ranked_set import RankedSet, add, contains, rank_of
 from starling.store.sharding.entries import node_of_row
 
@@ -64,7 +64,7 @@ class Halo:
             lambda start, stop: _to_local(
                 nodes, self.first, self.stop, self._words, self._before, self._base, local, start, stop
             ),
-            threads,
+            worthwhile_threads(len(nodes), threads),
         )
         return local
 

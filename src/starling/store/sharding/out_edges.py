@@ -17,7 +17,7 @@ from starling.store.sharding.budget import Budget
 from starling.store.sharding.by_key import rows_by_key
 from starling.store.sharding.entries import BLOCK_ENTRIES
 from starling.store.sharding.rows import Column, KeyedRows, RowSource
-from starling.stream.ahead import read_ahead
+from starling.stream.ahead import blocks_ahead
 
 _ROW, _ENTRY = "row", "entry"
 
@@ -40,7 +40,7 @@ def write_out_edges(
 
     def blocks() -> Iterator[KeyedRows]:
         start = 0
-        for block in read_ahead(neighbours.blocks(BLOCK_ENTRIES)):
+        for block in blocks_ahead(neighbours, BLOCK_ENTRIES):
             rows = np.empty(len(block), kinds[_ROW].dtype)
             _fill_rows(in_offsets, int(np.searchsorted(in_offsets, start, side="right")) - 1, start, rows)
             yield KeyedRows(block, {_ROW: rows, _ENTRY: np.arange(start, start + len(block), dtype=kinds[_ENTRY].dtype)})
