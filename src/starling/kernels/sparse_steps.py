@@ -1,6 +1,7 @@
 """Steps of sparse optimisers, in place: only the rows that a step has touched move, each by itself, in float32.
 
-A row is named at most once, so threads never meet and results do not depend on their number.
+A row is named at most once, so threads never meet and results do not depend on their number. `np.divide` does not look for a
+zero below as ``/`` does, which would keep loops from working on several numbers at once.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _adagrad(
             g = gradient[i, f]
             total = squares[row, f] + g * g
             squares[row, f] = total
-            rows[row, f] -= rate * g / (np.sqrt(total) + epsilon)
+            rows[row, f] -= np.divide(rate * g, np.sqrt(total) + epsilon)
 
 
 @compiled
@@ -138,5 +139,6 @@ def _adam(
             g = gradient[i, f]
             m = mean[row, f] + new_mean * (g - mean[row, f])
             v = square[row, f] + new_square * (g * g - square[row, f])
-            mean[row, f], square[row, f] = m, v
-            rows[row, f] -= rate * m / (np.sqrt(v) + epsilon)
+            mean[row, f] = m
+            square[row, f] = v
+            rows[row, f] -= np.divide(rate * m, np.sqrt(v) + epsilon)

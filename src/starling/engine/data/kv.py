@@ -26,7 +26,7 @@ from starling.engine.data.cache import StaticCache
 from starling.engine.data.places import Places
 from starling.engine.data.tables import KeptTable, Kind, StoredTable, blank_rows, words_of
 from starling.engine.hybrid.exchange import Calls
-from starling.kernels.rows import add_rows, move_rows
+from starling.kernels.rows import add_rows, move_rows, scatter_rows
 from starling.kernels.stitch import Grouped, group_by_range
 
 
@@ -198,7 +198,7 @@ class Pending:
         if not isinstance(self._table, StoredTable):
             mine = self._own_places()
             here = self._table.rows(self._ids[mine] - int(self._places.worker_bounds[self._places.team.rank]))
-            words[mine] = words_of(here)
+            scatter_rows(words_of(here), mine, words)
             return len(mine)
         count = 0
         for part in self._places.here:
@@ -248,7 +248,7 @@ def _summed(values: NDArray[Any], places: NDArray[np.int64], answer_of: NDArray[
     """The values at `places`, those of one row added up in their order."""
     if count == len(places):  # each named once
         total = np.empty((count, values.shape[1]), values.dtype)
-        total[answer_of] = values[places]
+        move_rows(values, places, total, answer_of)
         return total
     total = np.zeros((count, values.shape[1]), values.dtype)
     np.add.at(total, answer_of, values[places])
