@@ -52,3 +52,31 @@ def test_weights_depend_on_the_seed_alone() -> None:
     other = [weight.detach().numpy() for weight in make_decoder("mlp", 4, 2, seed=6).parameters()]
     assert all(np.array_equal(a, b) for a, b in zip(one, again, strict=True))
     assert not any(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("relations", [0, 4])
+def test_pairs_by_number_score_and_learn_as_rows_do(name: DecoderName, relations: int) -> None:
+    """Also the gradients of rows and relations, some named often and some never."""
+    found = []
+    for by_number in (True, False):
+        rows = torch.from_numpy(np.random.default_rng(5).normal(size=(9, 6)).astype(np.float32)).requires_grad_()
+        decoder = make_decoder(name, 6, relations, seed=3)
+        source, destination = (torch.from_numpy(np.random.default_rng(k).integers(0, 8, 50)) for k in (0, 1))
+        relation = torch.from_numpy(np.random.default_rng(3).integers(0, 3, 50)) if relations else None
+        score = (
+            decoder.pairs(rows, source, destination, relation)
+            if by_number
+            else decoder(rows[source], rows[destination], relation)
+        )
+        (score * torch.from_numpy(np.random.default_rng(4).normal(size=50)).float()).sum().backward()
+        found.append([score.detach(), rows.grad, *(weight.grad for weight in decoder.parameters())])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+    assert found[0][1] is not None
+    assert (found[0][1][8] == 0).all()
+    decoder = make_decoder(name, 6, relations, seed=3)
+    none = torch.empty(0, dtype=torch.int64)
+    empty = decoder.pairs(torch.zeros(0, 6, requires_grad=True), none, none, none if relations else None)
+    assert empty.shape == (0,)
+    empty.sum().backward()

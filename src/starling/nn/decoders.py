@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from starling.nn.initial import Draws, initialise
 from starling.nn.model import LayeredModel, Views
+from starling.nn.ops.pairs import pair_products
 
 DecoderName = Literal["dot", "distmult", "mlp"]
 
@@ -33,6 +34,11 @@ class Decoder(nn.Module, ABC):
     def forward(self, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
         """The score of each pair [P] from rows [P, D] of its ends."""
 
+    def pairs(self, rows: Tensor, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
+        """The score of each pair [P], its ends being numbers of `rows` [N, D]."""
+        score: Tensor = self(rows.index_select(0, source), rows.index_select(0, destination), relation)
+        return score
+
     @abstractmethod
     def against(self, kept: Tensor, candidates: Tensor, relation: Tensor | None = None) -> Tensor:
         """Scores [B, C] of B nodes against C candidates for the other end; as a decoder is symmetric, whichever that is."""
@@ -44,6 +50,12 @@ class Dot(Decoder):
     def forward(self, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
         """s · d."""
         return (source * destination).sum(-1)
+
+    def pairs(self, rows: Tensor, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
+        """By a kernel that makes no row for a pair, where there is one for the device."""
+        if rows.device.type != "cpu":
+            return super().pairs(rows, source, destination, relation)
+        return pair_products(rows, rows.new_ones(1, rows.shape[1]), source, destination, torch.zeros_like(source))
 
     def against(self, kept: Tensor, candidates: Tensor, relation: Tensor | None = None) -> Tensor:
         """One matrix product."""
@@ -67,6 +79,14 @@ class DistMult(Decoder):
     def forward(self, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
         """s · (w_r ∘ d)."""
         return (source * self.weighted(destination, relation)).sum(-1)
+
+    def pairs(self, rows: Tensor, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
+        """By a kernel that makes no row for a pair, where there is one for the device."""
+        if rows.device.type != "cpu":
+            return super().pairs(rows, source, destination, relation)
+        return pair_products(
+            rows, self.relation, source, destination, torch.zeros_like(source) if relation is None else relation
+        )
 
     def against(self, kept: Tensor, candidates: Tensor, relation: Tensor | None = None) -> Tensor:
         """One matrix product of weighted rows."""

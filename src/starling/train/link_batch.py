@@ -28,7 +28,7 @@ class LinkBatch(FilledBatch):
         pairs = self.pairs
         source, destination = (torch.from_numpy(ends).to(rows.device) for ends in (pairs.source, pairs.destination))
         relation = None if pairs.relation is None else torch.from_numpy(pairs.relation).to(rows.device)
-        score: Tensor = model.decoder(rows.index_select(0, source), rows.index_select(0, destination), relation)
+        score = model.decoder.pairs(rows, source, destination, relation)
         slots = len(score) // pairs.edges - 1 if pairs.edges else 0
         return torch.cat([score[: pairs.edges, None], score[pairs.edges :].reshape(pairs.edges, slots)], 1)
 
