@@ -43,8 +43,11 @@ class PartInference:
     _evaluations: int = field(default=0, init=False)
 
     @torch.no_grad()
-    def outputs(self, model: LayeredModel) -> Iterator[tuple[PartSource, NDArray[np.float32]]]:
-        """For every own part the outputs of its own nodes [N, outputs]; all workers ask at the same time."""
+    def outputs(self, model: LayeredModel) -> Iterator[tuple[PartSource, int, NDArray[np.float32]]]:
+        """Every own part with its own nodes' outputs, block by block: those of rows start, start + 1, …
+
+        All workers ask at the same time; the caller lets go of a part and its outputs before it asks for more.
+        """
         self._evaluations += 1
         training = model.training
         model.eval()
@@ -58,8 +61,8 @@ class PartInference:
             last = model.layer_count - 1
             with self.shelf.turns(self.source.mine, features=last == 0) as parts:
                 for part in parts:
-                    if part.owned:
-                        yield part, np.concatenate([given for _, given in self._blocks(model, last, part, kept)])
+                    for start, given in self._blocks(model, last, part, kept):
+                        yield part, start, given
                     del part  # before the next one is read
         finally:
             model.train(training)

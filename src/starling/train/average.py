@@ -24,7 +24,7 @@ from torch import Tensor
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.allocator import release_freed_memory
-from starling.core.memory import rss_bytes
+from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.data.part_source import PartSource
 from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
@@ -103,8 +103,7 @@ class AveragingLoop(Loop):
         if self._sync.correct:
             self._correct(epochs[-1], rates[-1])
         means = self._mean_losses(np.array(losses).reshape(-1, len(epochs)), total)
-        trained = time.monotonic()
-        self._record(epochs, rates, means, trained - began, self._account(epochs[-1]))
+        self._record(epochs, rates, means, time.monotonic() - began)
 
     def _train_part(self, part: PartSource, epochs: range, rates: list[float]) -> list[float]:
         """Some epochs on one part; the loss of each."""
@@ -169,11 +168,9 @@ class AveragingLoop(Loop):
         means: list[float] = (share[:, None] * losses).sum(axis=0).tolist()
         return means
 
-    def _record(
-        self, epochs: range, rates: list[float], losses: list[float], seconds: float, workers: tuple[WorkerRecord, ...]
-    ) -> None:
+    def _record(self, epochs: range, rates: list[float], losses: list[float], seconds: float) -> None:
         """Evaluate, if it is time, and write a line for every epoch of a round; each took its share of the round's time."""
-        began, last = time.monotonic(), epochs[-1]
+        began, last, accounts = time.monotonic(), epochs[-1], self._team.ledger.close()
         due = last - self._evaluated >= self._settings.evaluate_every or last == self._settings.epochs
         self._team.phase.enter(f"evaluation after epoch {last}")
         scores = self._parts.scores(self._model, self._task.score) if due else None
@@ -182,6 +179,9 @@ class AveragingLoop(Loop):
             self._keep_if_best(last, scores)
         self._schedule.epoch_ended(scores.val if scores else None)
         evaluating = time.monotonic() - began
+        mine = WorkerRecord(accounts, peak_rss_bytes(), self._memory)  # evaluation's memory counts, its traffic does not
+        told = self._team.all_lists(make_tag(Channel.SUMS, self._round, 0), mine.to_numbers())
+        workers = tuple(WorkerRecord.from_numbers(numbers, self._team.size) for numbers in told)
         for epoch, rate, loss in zip(epochs, rates, losses, strict=True):
             ended = epoch == last
             self._write(

@@ -14,7 +14,6 @@ from starling.nn.model import LayeredModel
 from starling.plan.registry import read_settings
 from starling.train.config import RunConfig
 from starling.train.graph_checks import check_data_parallel
-from starling.train.graph_checks import check_data_parallel
 from starling.train.parts_work import PartsPlan, PartsWork
 from starling.train.setup import (
     Setup,
@@ -31,8 +30,8 @@ from starling.train.setup import (
 )
 from starling.train.tasks import make_task
 
-PROGRAM_BYTES = 440 << 20
-"""What a training process holds before any data: the interpreter, torch and compiled kernels."""
+PROGRAM_BYTES = 544 << 20
+"""What a training process holds beside its data: the interpreter, torch, compiled kernels, metrics."""
 _LEAST = 64 << 20
 _PART_SHARE = 2
 """One part in so many of the budget may hold graph parts; the rest is for batches, layers and evaluation."""

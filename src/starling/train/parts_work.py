@@ -129,10 +129,12 @@ class PartsWork:
         tallies = {name: Tally(score) for name in SPLITS}
         for tally in tallies.values():  # a worker without nodes of a split says so
             tally.add(torch.empty(0, score.outputs), torch.from_numpy(self.source.y[:0]))
-        for part, outputs in self._inference.outputs(model):
+        for part, start, outputs in self._inference.outputs(model):
             assert part.y is not None
             for name, rows in part.splits.items():
-                tallies[name].add(torch.from_numpy(outputs[rows]), torch.from_numpy(np.asarray(part.y[rows])))
+                begin, end = np.searchsorted(rows, [start, start + len(outputs)])
+                mine = rows[begin:end]
+                tallies[name].add(torch.from_numpy(outputs[mine - start]), torch.from_numpy(part.y[mine]))
             del part, outputs  # before the next part is read
         calls = Calls(self._evaluations, Channel.EVALUATE, _SCORING)
         return Scores(*(tallies[name].over_team(self.source.team, calls) for name in SPLITS))
