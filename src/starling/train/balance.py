@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
@@ -14,9 +16,10 @@ from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.hybrid.strategies import fixed_batches
 from starling.plan.cohesive.strategy import Cohesive
-from starling.plan.cost import GcnCost
+from starling.plan.cost import Constants, GcnCost
 from starling.plan.strategy import Strategy
 from starling.train.config import RunConfig
+from starling.train.grouping import constants_for
 from starling.train.work import TeamWork
 
 
@@ -44,7 +47,8 @@ def balanced_work(config: RunConfig, source: WorkerSource, request: BalanceReque
         "boundary": Boundary(source.graph, 1.0, run.seed),
     }
     batches = fixed_batches(settings, request.labels, run.seed, common)
-    made = balance_batches(source, batches, request.layers, GcnCost(request.widths))
+    cost = GcnCost(request.widths, _shared_constants(settings, request.widths, source))
+    made = balance_batches(source, batches, request.layers, cost)
     strategy = TeamBalanced(made.shares, batches, **common)
     balanced = BalancedFiller(
         source,
@@ -58,6 +62,17 @@ def balanced_work(config: RunConfig, source: WorkerSource, request: BalanceReque
         raw=request.raw,
     )
     return TeamWork(source, strategy, balanced, request.layers)
+
+
+def _shared_constants(how: Cohesive.Settings, widths: tuple[int, ...], source: WorkerSource) -> Constants:
+    """The first worker's constants, everywhere: maps must be the same, and machines may have been measured differently."""
+    sizes = [before * after for before, after in itertools.pairwise(widths)]
+    told = np.zeros(4 + len(sizes))
+    if source.team.rank == 0:
+        c = constants_for(how)
+        told[:] = [c.alpha, c.gamma, c.eta, c.lam, *(c.beta(numbers) for numbers in sizes)]
+    alpha, gamma, eta, lam, *betas = source.total(told).tolist()
+    return Constants(alpha, dict(zip(sizes, betas, strict=True)).__getitem__, gamma, eta, lam)
 
 
 def check_balance(config: RunConfig, how: Strategy.Settings) -> None:

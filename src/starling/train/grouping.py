@@ -70,7 +70,7 @@ class Grouping:
         if isinstance(self.how, Cluster.Settings):
             return find_clusters(edges, self.how, seed=self.seed, memory=self.memory)
         assert isinstance(self.how, Cohesive.Settings)
-        task = CohesiveTask(edges, targets, self.widths, self.seed, self.memory, constants=_constants(self.how))
+        task = CohesiveTask(edges, targets, self.widths, self.seed, self.memory, constants=constants_for(self.how))
         return find_batches(task, self.how)
 
 
@@ -81,7 +81,8 @@ def make_grouping(config: RunConfig, how: Strategy.Settings, features: int, outp
     return Grouping(how, widths, config.run.seed, config.run.memory or _MEMORY)
 
 
-def _constants(how: Cohesive.Settings) -> Constants:
+def constants_for(how: Cohesive.Settings) -> Constants:
+    """The constants that the user chose; measured ones are those of the machine at hand."""
     if how.costs == "paper":
         return PAPER
     calibration = read_calibration()
