@@ -15,10 +15,12 @@ from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.hybrid.balanced_steps import BalancedFiller, TeamBalanced
 from starling.kernels.least_loaded import to_least_loaded
+from starling.plan.calibration import save_calibration
 from starling.store.graph import Graph
 from starling.train.setup import set_up
 from starling.train.work import TeamWork
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn_together, small_graph
+from tests.support.rates import calibration
 
 NODES = 61
 COHESIVE = {"name": "cohesive", "batches": 4, "passes": 3, "clusters_per_batch": 2}
@@ -54,8 +56,9 @@ def alone(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, L
     }
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "workers"), [("gcn", 2), ("gcn", 4), ("weighted", 4), ("sage", 2), ("gat", 4), ("gate", 2), ("rgcn", 4)]
+)
 def test_balanced_workers_learn_what_one_process_learns(
     parts: Path, alone: dict[str, Learnt], model: str, workers: int, tmp_path: Path
 ) -> None:
@@ -73,6 +76,19 @@ def test_owners_learn_the_same_and_overlap_changes_no_bit(parts: Path, alone: di
         for overlap in (True, False)
     )
     assert_identical(off, on)
+
+
+def test_measured_constants_are_the_first_workers(
+    graph: Graph, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
+    strategy, model = COHESIVE | {"costs": "measured"}, {"name": "gcn", "hidden": 8}
+    with pytest.raises(InputError, match="There is no calibration in"):
+        set_up(config_of(graph.path, 1, model, strategy), Team())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    save_calibration(calibration())
+    one = learn_together(config_of(graph.path, 1, model, strategy), tmp_path / "one")[0]
+    assert_same(learn_together(config_of(parts, 2, model, strategy, balance_workers=True), tmp_path / "two")[0], one)
 
 
 def test_regrouped_batches_are_those_of_one_process(graph: Graph, parts: Path, tmp_path: Path) -> None:
