@@ -20,7 +20,7 @@ from torch import Tensor
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, Labels, read_json
 from starling.engine.features import Features, Normalize, Total, in_memory, normalized
-from starling.engine.typed_features import TypedFeatures, joined_features, node_features
+from starling.engine.typed_features import TypedFeatures, joined_features, node_features, shard_features
 from starling.kernels.csr import Csr, csr_from_pairs
 from starling.nn.graph import LocalGraph
 from starling.nn.inputs import LearntRows
@@ -264,7 +264,7 @@ class _StoredParts:
         return pairs
 
     def features(self, by_type: bool) -> Features:
-        shards = [node_features(self.manifest, s.node_table, s.owned, by_type, lambda s=s: s.type_row) for s in self._shards()]
+        shards = [shard_features(shard, by_type) for shard in self._shards()]
         return joined_features(shards, np.asarray(self._parts.global_of_position))
 
     def column(self, name: str) -> NDArray[Any]:

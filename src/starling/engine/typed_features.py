@@ -25,6 +25,7 @@ from starling.engine.features import (
     open_features,
 )
 from starling.store.graph import CsrTable
+from starling.store.parts import Shard
 from starling.store.parts_manifest import PartsManifest
 
 
@@ -123,6 +124,11 @@ def node_features(
             "Inputs by type need named node types, and the graph has none. Leave by_type out, or import it with types."
         )
     return TypedFeatures(np.asarray(table("type")), np.arange(count), [features] * len(types))
+
+
+def shard_features(shard: Shard, by_type: bool) -> Features:
+    """The features of a shard's owned nodes."""
+    return node_features(shard.parts, shard.node_table, shard.owned, by_type, lambda: shard.type_row)
 
 
 def joined_features(shards: Sequence[Features], order: NDArray[Any] | None = None) -> Features:

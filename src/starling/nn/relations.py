@@ -107,7 +107,7 @@ def gathered(x: Tensor, index: Sequence[Tensor]) -> Sequence[Tensor]:
     """The rows of each list, out of one gather: its gradient goes back in one piece, however many lists there are."""
     if not index:
         return ()
-    return x.index_select(0, torch.cat(list(index))).split([len(rows) for rows in index])
+    return torch.split(x.index_select(0, torch.cat(list(index))), [len(rows) for rows in index])
 
 
 def _product(x: Tensor, matrix: Tensor) -> Tensor:

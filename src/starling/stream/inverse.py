@@ -42,7 +42,7 @@ def _inverse(name: str) -> str:
     return f"{parts[2]}__{_PREFIX}{parts[1]}__{parts[0]}" if len(parts) == 3 else f"{_PREFIX}{name}"
 
 
-def _double(path: Path, dtype: DTypeLike, turned: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+def _double(path: Path, dtype: DTypeLike | None, turned: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
     """Write a file's rows, then all of them `turned`, in its place."""
     reader, longer = NpyReader(path), path.with_suffix(".doubled")
     with NpyWriter(longer, reader.dtype if dtype is None else dtype, reader.shape[1:]) as writer:

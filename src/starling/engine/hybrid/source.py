@@ -23,7 +23,7 @@ from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
 from starling.engine.source import SPLITS, SourceRequest, edge_matrix, prepared
-from starling.engine.typed_features import joined_features, node_features
+from starling.engine.typed_features import joined_features, shard_features
 from starling.nn.graph import LocalGraph
 from starling.nn.inputs import LearntRows
 from starling.nn.reuse import Constants
@@ -152,7 +152,7 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     def total(values: NDArray[Any]) -> NDArray[Any]:
         return team.all_sum(calls.forward(), torch.from_numpy(values)).numpy()
 
-    features = prepared(_features(graph, request.by_type), request, splits.get("train", np.empty(0, np.int64)), total)
+    features = prepared(raw_features(graph, request.by_type), request, splits.get("train", np.empty(0, np.int64)), total)
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: _typed(graph.edge_column(name), name) for name in names}
     y = graph.node_column("y") if manifest.labels is not None else None
@@ -186,14 +186,12 @@ def _before(graph: WorkerGraph, time: float, exchange: TeamExchange) -> WorkerGr
     return graph.only(chosen, degree.numpy().astype(np.int64))
 
 
-def _features(graph: WorkerGraph, by_type: bool) -> Features:
+def raw_features(graph: WorkerGraph, by_type: bool) -> Features:
     """Those of the own rows, where they lie."""
     if not graph.shards:  # more workers than parts: this one has no rows
         table = graph.manifest.node_tables.get("x")
         return NoFeatures(0) if table is None else DenseFeatures(np.empty((0, *table.shape[1:]), np.float32))
-    return joined_features(
-        [node_features(graph.manifest, s.node_table, s.owned, by_type, lambda s=s: s.type_row) for s in graph.shards]  # type: ignore[misc]
-    )
+    return joined_features([shard_features(shard, by_type) for shard in graph.shards])
 
 
 def weighted_degree_of(graph: WorkerGraph, tables: dict[str, Tensor], exchange: TeamExchange) -> Tensor | None:
