@@ -72,7 +72,10 @@ class NeighborLoader:
         settings = read_settings(Mini.name, {"fanouts": self._maker.fanouts(fanouts), "replace": replace})
         assert isinstance(settings, Mini.Settings)
         around = (OwnParts if local_only else AllParts)(
-            self._places, lambda lists: hop_samplers(settings, self._maker.listed(lists), hops, None), entries=True
+            self._places,
+            lambda lists: hop_samplers(settings, lists, hops, None),
+            relations=self._maker.relations if settings.type_fanouts is not None else 0,
+            entries=True,
         )
         self._sampler = SubgraphSampler(around, hops, seed)
         positions = self._maker.positions(input_nodes)

@@ -13,7 +13,6 @@ from starling.core.errors import InputError, MissingExtra, nearest
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.hybrid.exchange import Calls
 from starling.loader.subgraph import Subgraph
-from starling.plan.source import NeighbourSource
 from starling.store.parts import Parts
 from starling.store.to_objects import PYG_EDGES, PYG_NODES, to_tensor
 from starling.stream.bridges.columns import quiet
@@ -49,9 +48,10 @@ class DataMaker(ABC):
     def batch(self, found: Subgraph, input_id: NDArray[np.int64], calls: Calls) -> Any:
         """The object for one neighbourhood; every rank makes its batches in the same order."""
 
-    def listed(self, lists: NeighbourSource) -> NeighbourSource:
-        """A part's lists as the samplers need them."""
-        return lists
+    @property
+    def relations(self) -> int:
+        """How many edge types there are to sample by; 0 where neighbours are taken whatever their type."""
+        return 0
 
     def named_mask(self, name: str) -> NDArray[np.int64]:
         """Positions of the nodes of a stored mask, ascending."""

@@ -65,19 +65,23 @@ def edges_by_type(graph: Graph) -> list[EdgesOfType]:
     bounds = np.searchsorted(kind[order], np.arange((int(relation.max(initial=0)) + 1) * len(node_types) ** 2 + 1))
     tables = {name: graph.edge_table(name) for name in graph.manifest.edge_tables if name != "type"}
     parts = []
-    for triple, found in _relations(graph, np.flatnonzero(np.diff(bounds))):
+    for triple, found in names_of_kinds(node_types, graph.manifest.edge_types, np.flatnonzero(np.diff(bounds))):
         chosen = order[:0] if found is None else order[bounds[found] : bounds[found + 1]]
         own = {name: np.asarray(table)[chosen] for name, table in tables.items()}
         parts.append(EdgesOfType(triple, chosen, rank[source[chosen]], rank[destination[chosen]], own))
     return parts
 
 
-def _relations(graph: Graph, found: NDArray[Any]) -> Iterator[tuple[EdgeType, int | None]]:
-    """Every relation with its number among `found`, and those that the manifest names but no edge has, with None."""
-    node_types = graph.manifest.node_types
+def names_of_kinds(
+    node_types: tuple[str, ...], edge_types: tuple[str, ...], found: NDArray[Any]
+) -> Iterator[tuple[EdgeType, int | None]]:
+    """Every relation with its number among `found`, and those that have a name but no edge, with None.
+
+    A number is (relation · types + source type) · types + destination type.
+    """
     pairs = len(node_types) ** 2
     unnamed = [str(code) for code in range(int(found.max(initial=0)) // pairs + 1)] if len(found) > 1 else ["to"]
-    names = graph.manifest.edge_types or unnamed
+    names = edge_types or unnamed
     for code, name in enumerate(names):
         head, _, rest = name.partition("__")
         middle, _, tail = rest.rpartition("__")
