@@ -7,7 +7,8 @@ import numpy as np
 from starling.comm.tags import Channel
 from starling.core.errors import InputError
 from starling.engine.data.compact import Compactor, DeviceCopy
-from starling.engine.data.fetch import Fetcher, Scaled
+from starling.engine.data.features import OneTable, PulledFeatures, Scaled, TablesByType, TypeTable
+from starling.engine.data.fetch import Fetcher
 from starling.engine.data.inclusion import fill_cache, inclusion_probability
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, MakeHops, Neighbourhood, OwnParts
@@ -15,11 +16,13 @@ from starling.engine.data.places import Places, open_places
 from starling.engine.data.sample import BlockSampler
 from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, TrainingNodes
 from starling.engine.data.stages import Stages
+from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import SpreadFeatures, normalized, open_features, scaling_of
 from starling.engine.hybrid.exchange import Calls
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.source import WorkerSource, raw_features
 from starling.engine.hybrid.strategies import make_team_strategy
+from starling.engine.typed_features import TypedFeatures
 from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.strategy import Strategy
@@ -46,21 +49,23 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
     places = open_places(source.path, team)
     store = KeyValueStore(places)
     schedule = _schedule(config, how, source, places)
-    if config.team.cache and places.far and "x" in places.parts.manifest.node_tables:
+    tables = [name for name in places.parts.manifest.node_tables if name.partition("@")[0] == "x"]
+    if config.team.cache and places.far and tables:
         targets = np.concatenate([schedule.step(1, step).targets for step in range(schedule.steps_per_epoch)])
         fanouts, calls = one_a_layer(how.fanouts, layers), Calls(0, Channel.STORE)
         own_only = config.team.local_only
         chance = inclusion_probability(places, targets, 1 / schedule.steps_per_epoch, fanouts, calls, own_only=own_only)
-        fill_cache(store, "x", config.team.cache, chance, calls)
+        fill_cache(store, tables, config.team.cache, chance, calls)
     stages = Stages(
         schedule=schedule,
         sample=BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed, team.ledger),
         fetch=Fetcher(
             store,
             edge_tables=tuple(source.edge_tables),
-            scaled=feature_scaling(config, source),
+            features=pulled_features(config, source, store),
             weighted="weight" in source.edge_tables,
             embeddings=table_of(source.features),
+            row_of=source.features.row_of if isinstance(source.features, EmbeddedFeatures) else None,
         ),
         compact=Compactor(team, run.seed),
         copy=DeviceCopy(run.device),
@@ -94,6 +99,22 @@ def _schedule(config: RunConfig, how: Mini.Settings, source: WorkerSource, place
         shuffle=how.shuffle,
         own_only=config.team.local_only,
     )
+
+
+def pulled_features(config: RunConfig, source: WorkerSource, store: KeyValueStore) -> PulledFeatures:
+    """Where a step's features come from: 'x', or the tables of node types."""
+    fixed = source.features.fixed if isinstance(source.features, EmbeddedFeatures) else source.features
+    if not isinstance(fixed, TypedFeatures):
+        return OneTable(store, feature_scaling(config, source))
+    manifest = source.graph.manifest
+    scaled = raw_features(source.graph, True)
+    assert isinstance(scaled, TypedFeatures)
+    scaled = scaled.scaled(config.data.normalize, source.splits.get("train", np.empty(0, np.int64)), source.total)
+    tables = []
+    for kind, table in zip(manifest.node_types, scaled.tables, strict=True):
+        name = f"x@{kind}" if f"x@{kind}" in manifest.node_tables else "x" if "x" in manifest.node_tables else None
+        tables.append(TypeTable(None) if table is None else TypeTable(name, scaling_of(table)))
+    return TablesByType(store, tables, fixed.width)
 
 
 def feature_scaling(config: RunConfig, source: WorkerSource) -> Scaled | None:

@@ -33,8 +33,8 @@ def check_data_parallel(config: RunConfig, how: Strategy.Settings, features: Fea
         asked = "--before"
     elif isinstance(how, Mini.Settings) and how.past:
         asked = "strategy.past"
-    elif features.type_widths:
-        asked = "features by node type"
+    elif features.type_widths and config.sync.name == "average":
+        asked = "features by node type where models are averaged"
     if asked is not None:
         raise InputError(f"Workers of --parallel data do not know of {asked} yet. Pass --parallel hybrid, or one worker.")
 

@@ -17,6 +17,7 @@ from starling.engine.data.neighbours import AllParts
 from starling.engine.data.places import Places
 from starling.engine.data.sample import BlockSampler
 from starling.engine.data.stages import Stages
+from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.boundary import Boundary
 from starling.engine.hybrid.fill import TeamFiller
@@ -27,7 +28,7 @@ from starling.plan.links.negatives import PartRanges, known_pairs
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of
 from starling.plan.mini import Mini, hop_samplers
 from starling.store.parts import open_parts
-from starling.train.data_setup import feature_scaling
+from starling.train.data_setup import pulled_features
 from starling.train.embeddings import table_of
 from starling.train.link_batch import with_pairs
 from starling.train.link_data import split_sizes
@@ -67,6 +68,7 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
     assert isinstance(how, Mini.Settings)
     share = _share(run, source)
     places = Places(open_parts(source.path), team)
+    store = KeyValueStore(places)
     picker = TargetPicker(share.deal, deal_of(how, config.strategy.name, share.edges, config.run.seed, 1.0))
     trained = training_bits(share.training.graph.incoming.edge, source.graph.manifest.edges, source.total)
     hops = link_hops(lambda lists: hop_samplers(how, lists, run.layers, config.team.threads), trained, picker.deal)
@@ -81,10 +83,11 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
         schedule=LinkSchedule(picker, share.addresses, team),
         sample=BlockSampler(AllParts(places, hops, entries=bool(source.edge_tables)), run.layers, config.run.seed, team.ledger),
         fetch=Fetcher(
-            KeyValueStore(places),
+            store,
             edge_tables=tuple(source.edge_tables),
-            scaled=feature_scaling(config, source),
+            features=pulled_features(config, source, store),
             embeddings=table_of(source.features),
+            row_of=source.features.row_of if isinstance(source.features, EmbeddedFeatures) else None,
             degrees=training_degrees(places, trained),
         ),
         compact=with_its_pairs,

@@ -114,7 +114,7 @@ def test_the_hottest_rows_of_other_hosts_fill_the_cache(case: Case, parts: Parts
         others = sorted(set(range(1, NODES)) - mine, key=lambda node: (-chance[node], node))  # node 0 is never read
         assert hottest(chance, places, 5).tolist() == sorted(others[:5])
         assert len(hottest(chance, places, 1000)) == len(others)
-        fill_cache(store, "x", 5 * 12 + 11, chance, calls)
+        fill_cache(store, ["x"], 5 * 12 + 11, chance, calls)
         cache = store._caches["x"]
         assert (len(cache), cache.nbytes) == (5, 60)
         np.testing.assert_array_equal(store.pull("x", np.arange(NODES), calls), whole)

@@ -183,7 +183,6 @@ def test_combinations_that_make_no_sense(graph: Graph, parts: dict[str, Path], t
     refused(parts["vertex-cut"], 2, "rgat, by relation", "sample from whole neighbour lists, got a vertex-cut")
     within = {"model": {"softmax": "within"}}
     refused(parts["vertex-cut"], 2, "rgat, all neighbours", "within each relation needs all in-edges", **within)
-    refused(parts["edge-cut"], 2, "rgat, all neighbours", "features by node type yet", team={"parallel": "data"})
     refused(graph.path, 1, "weighted sage", "got past. Leave edge_weights", strategy={"past": True, "fanouts": None})
     refused(graph.path, 1, "rgat, by relation", "no relation 'write'", strategy={"fanouts": "write:1,1;*:1,1"})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -23,12 +24,34 @@ EMBEDDING = "embedding"
 """The name of the table in the store."""
 
 
-class PulledRows(LearntRows):
-    """Rows of nodes that any worker may own. Every worker makes one in every step, also without nodes."""
+class SomeRows:
+    """A table with rows for some of a worker's own nodes, as the store sees it: node i has row `row_of[i]`."""
 
-    def __init__(self, store: KeyValueStore, table: EmbeddingTable, nodes: NDArray[Any], number: int) -> None:
+    def __init__(self, table: EmbeddingTable, row_of: NDArray[np.int64]) -> None:
+        self._table, self._row_of = table, row_of
+        self.dtype, self.row_shape = table.dtype, table.row_shape
+
+    def rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
+        """Rows of own nodes."""
+        return self._table.rows(self._row_of[index])
+
+    def add(self, index: NDArray[Any], values: NDArray[np.float32]) -> None:
+        """Move rows of own nodes by their gradients."""
+        self._table.add(self._row_of[index], values)
+
+
+class PulledRows(LearntRows):
+    """Rows of nodes that any worker may own. Every worker makes one in every step, also without nodes.
+
+    `places` are the nodes' places among the step's inputs, where not all of these have such rows.
+    """
+
+    def __init__(
+        self, store: KeyValueStore, table: EmbeddingTable, nodes: NDArray[Any], number: int, places: NDArray[Any] | None = None
+    ) -> None:
         super().__init__()
         self._table, self._calls = table, Calls(number, Channel.EMBEDDINGS)
+        self.places = None if places is None else torch.from_numpy(places)
         self._pull = store.begin_pull(EMBEDDING, nodes, self._calls)
         self._pull.hear()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,16 +12,14 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel
 from starling.engine.data.columns import NodeColumns, OfPart
-from starling.engine.data.embeddings import EMBEDDING, PulledRows
+from starling.engine.data.embeddings import EMBEDDING, PulledRows, SomeRows
+from starling.engine.data.features import OneTable, PulledFeatures, Scaled
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
 from starling.engine.data.sample import Sampled
 from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.hybrid.exchange import Calls
 from starling.nn.inputs import LearntRows
-
-Scaled = Callable[[NDArray[np.float32]], NDArray[np.float32]]
-"""How features are normalised, row by row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +55,18 @@ class Fetcher:
         *,
         edge_tables: Sequence[str] = (),
         scaled: Scaled | None = None,
+        features: PulledFeatures | None = None,
         weighted: bool = False,
         embeddings: EmbeddingTable | None = None,
+        row_of: NDArray[np.int64] | None = None,
         degrees: Callable[[int], NDArray[Any]] | None = None,
     ) -> None:
-        self._store, self._edge_tables, self._scaled, self._embeddings = store, tuple(edge_tables), scaled, embeddings
+        self._store, self._edge_tables, self._embeddings = store, tuple(edge_tables), embeddings
+        self._features = features or OneTable(store, scaled)
         places = store.places
-        self._has_features = "x" in places.parts.manifest.node_tables
         self._has_labels = "y" in places.parts.manifest.node_tables
         if embeddings is not None:
-            store.keep(EMBEDDING, embeddings)
+            store.keep(EMBEDDING, embeddings if row_of is None else SomeRows(embeddings, row_of))
         columns: dict[str, tuple[OfPart, Any]] = {
             "position": (lambda part: _own(places, part, "position"), np.int64),
             "degree": (degrees or (lambda part: _own(places, part, "in_degree")), np.int64),
@@ -86,7 +85,7 @@ class Fetcher:
         """Requests for the largest rows are sent first and read last."""
         calls = Calls(sampled.scheduled.number, Channel.FETCH)
         inputs = sampled.inputs
-        features = self._store.begin_pull("x", inputs, calls) if self._has_features else None
+        features = self._features.begin(inputs, calls)
         targets = sampled.scheduled.targets
         y = self._store.pull("y", targets, calls) if self._has_labels else np.empty((len(targets), 0), np.float32)
         columns = self._columns.values(inputs, calls)
@@ -96,11 +95,9 @@ class Fetcher:
         )
         learnt = None
         if self._embeddings is not None:
-            learnt = PulledRows(self._store, self._embeddings, inputs, sampled.scheduled.number)
-        x = np.empty((len(inputs), 0), np.float32) if features is None else features.rows()
-        x = x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32, copy=False)
-        if self._scaled is not None:
-            x = self._scaled(x)
+            nodes = inputs if features.bare is None else inputs[features.bare]
+            learnt = PulledRows(self._store, self._embeddings, nodes, sampled.scheduled.number, features.bare)
+        x = features.rows()
         weighted = columns.get("weighted_degree")
         return FetchedRows(sampled, x, y, columns["position"], columns["degree"], weighted, tables, learnt)
 

@@ -72,10 +72,18 @@ def hottest(chance: NDArray[np.float32], places: Places, count: int) -> NDArray[
     return np.sort(nodes[order[:count]])
 
 
-def fill_cache(store: KeyValueStore, name: str, size: int, chance: NDArray[np.float32], calls: Calls) -> None:
-    """Cache as many of the likeliest rows of a node table as fit into `size` bytes; every worker calls this."""
-    ids = hottest(chance, store.places, size // max(store.row_bytes(name), 1))
-    store.use_cache(name, StaticCache(ids, store.pull(name, ids, calls), len(chance)))
+def fill_cache(store: KeyValueStore, names: Sequence[str], size: int, chance: NDArray[np.float32], calls: Calls) -> None:
+    """Cache the likeliest nodes' rows of some node tables within `size` bytes in all; every worker calls this.
+
+    Tables are of all nodes, or of one type each; a node has a row in one of them at most.
+    """
+    ids = hottest(chance, store.places, size // max(1, *(store.row_bytes(name) for name in names)))
+    manifest = store.places.parts.manifest
+    of_type = {name: manifest.node_tables[name].of_type for name in names}
+    codes = store.pull("type", ids, calls) if any(of_type.values()) else None
+    for name, kind in of_type.items():
+        mine = ids if kind is None or codes is None else ids[codes == manifest.node_types.index(kind)]
+        store.use_cache(name, StaticCache(mine, store.pull(name, mine, calls), len(chance)))
 
 
 def _ask_others(

@@ -49,28 +49,28 @@ class EmbeddedFeatures(Features):
     def __init__(self, fixed: Features, table: EmbeddingTable, row_of: NDArray[np.int64] | None = None) -> None:
         if row_of is not None and fixed.width < table.width:
             raise ValueError(f"embeddings of {table.width} columns do not fit into {fixed.width} of features")
-        self.fixed, self.table, self._row_of = fixed, table, row_of
+        self.fixed, self.table, self.row_of = fixed, table, row_of
         self.count, self.width = fixed.count, fixed.width + (table.width if row_of is None else 0)
         self.type_widths = tuple(width or table.width for width in fixed.type_widths)
 
     def step_rows(self, index: NDArray[Any] | None) -> tuple[NDArray[np.float32], LearntRows | None]:
         """Fixed features, and the learnt rows to be read when the step begins."""
         fixed = self.fixed.all() if index is None else self.fixed.rows(index)
-        if self._row_of is None:
+        if self.row_of is None:
             return fixed, OwnRows(self.table, index)
-        row = self._row_of if index is None else self._row_of[index]
+        row = self.row_of if index is None else self.row_of[index]
         places = np.flatnonzero(row >= 0)
         return fixed, OwnRows(self.table, row[places], torch.from_numpy(places))
 
     def all(self) -> NDArray[np.float32]:
         """Every row as it is now; the table itself where there is nothing else."""
-        return self.table.all() if self._row_of is None and self.fixed.width == 0 else super().all()
+        return self.table.all() if self.row_of is None and self.fixed.width == 0 else super().all()
 
     def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
-        if self._row_of is None:
+        if self.row_of is None:
             learnt = self.table.rows(index)
             return learnt if self.fixed.width == 0 else np.concatenate([self.fixed.rows(index), learnt], axis=1)
-        rows, row = self.fixed.rows(index), self._row_of[index]
+        rows, row = self.fixed.rows(index), self.row_of[index]
         mine = np.flatnonzero(row >= 0)
         rows[mine, : self.table.width] = self.table.rows(row[mine])
         return rows

@@ -1,0 +1,90 @@
+"""Features of sampled nodes, pulled out of the store: one table for all nodes, one for each node type, or none."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.engine.data.kv import KeyValueStore
+from starling.engine.hybrid.exchange import Calls
+
+Scaled = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""How features are normalised, row by row."""
+
+
+@dataclass(frozen=True, eq=False)
+class BegunFeatures:
+    """Features on their way: `rows` waits for them. `bare` are places of nodes of types without any; None: there are no types."""
+
+    rows: Callable[[], NDArray[np.float32]]
+    bare: NDArray[np.int64] | None = None
+
+
+class PulledFeatures(ABC):
+    """Where features of nodes come from; every worker begins and reads in the same order."""
+
+    @abstractmethod
+    def begin(self, nodes: NDArray[Any], calls: Calls) -> BegunFeatures:
+        """Ask for the features of nodes, given by global id."""
+
+
+class OneTable(PulledFeatures):
+    """The table 'x', or rows of no numbers where there is none."""
+
+    def __init__(self, store: KeyValueStore, scaled: Scaled | None = None) -> None:
+        self._store, self._scaled = store, scaled
+        self._there = "x" in store.places.parts.manifest.node_tables
+
+    def begin(self, nodes: NDArray[Any], calls: Calls) -> BegunFeatures:
+        """Ask for rows of 'x'."""
+        if not self._there:
+            return BegunFeatures(lambda: np.empty((len(nodes), 0), np.float32))
+        pending = self._store.begin_pull("x", nodes, calls)
+        return BegunFeatures(lambda: _matrix(pending.rows(), self._scaled))
+
+
+@dataclass(frozen=True, eq=False)
+class TypeTable:
+    """The features of one node type: the name of their table, or None, and how they are normalised."""
+
+    name: str | None
+    scaled: Scaled | None = None
+
+
+class TablesByType(PulledFeatures):
+    """A table for each node type, as rows of `width` columns: a type's own, zeros, the type's code (`typed_features.py`)."""
+
+    def __init__(self, store: KeyValueStore, tables: Sequence[TypeTable], width: int) -> None:
+        self._store, self._tables, self._width = store, tuple(tables), width
+
+    def begin(self, nodes: NDArray[Any], calls: Calls) -> BegunFeatures:
+        """Ask for the nodes' types first, then each type's table for its nodes."""
+        codes = self._store.pull("type", nodes, calls)
+        places = [np.flatnonzero(codes == code) for code in range(len(self._tables))]
+        pulls = [
+            None if table.name is None else self._store.begin_pull(table.name, nodes[mine], calls)
+            for table, mine in zip(self._tables, places, strict=True)
+        ]
+
+        def rows() -> NDArray[np.float32]:
+            out = np.zeros((len(nodes), self._width), np.float32)
+            out[:, -1] = codes
+            for table, mine, pending in zip(self._tables, places, pulls, strict=True):
+                if pending is not None:
+                    found = _matrix(pending.rows(), table.scaled)
+                    out[mine, : found.shape[1]] = found
+            return out
+
+        without = [mine for table, mine in zip(self._tables, places, strict=True) if table.name is None]
+        return BegunFeatures(rows, np.sort(np.concatenate([np.empty(0, np.int64), *without])))
+
+
+def _matrix(rows: NDArray[Any], scaled: Scaled | None) -> NDArray[np.float32]:
+    matrix = rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float32, copy=False)
+    return matrix if scaled is None else scaled(matrix)

@@ -1,0 +1,48 @@
+"""Node types over the key-value store: each type's own features, embeddings for types without, caches of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from starling.store.graph import Graph
+from starling.train.config import RunConfig
+from starling.train.embeddings import EMBEDDINGS, ROWS
+from tests.engine.data.cases import learn_on_hosts
+from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same
+from tests.engine.hybrid.test_typed import build, cuts, typed
+
+CASE = "rgat, all neighbours"
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    return build(tmp_path_factory.mktemp("typed") / "graph", author=3)
+
+
+@pytest.fixture(scope="module")
+def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cuts(graph, tmp_path_factory.mktemp("typed-parts"))["edge-cut"]
+
+
+def learnt(config: RunConfig, run: Path, hosts: list[int]) -> Learnt:
+    seen = learn_on_hosts(config, run, hosts)[0]
+    return Learnt(seen.losses, seen.weights | {"rows": np.load(run / EMBEDDINGS / ROWS)}, seen.test, seen.bytes_sent)
+
+
+@pytest.mark.parametrize("normalize", ["none", "standard"])
+def test_data_parallel_teams_learn_what_one_process_learns(graph: Graph, parts: Path, tmp_path: Path, normalize: str) -> None:
+    """Venues have no features: their rows are learnt at their owners."""
+    data: dict[str, Any] = {"data": {"normalize": normalize}}
+    alone = learnt(typed(graph.path, 1, CASE, **data), tmp_path / "alone", [0])
+    team = {"parallel": "data", "shuffle": "global"}
+    seen = learnt(typed(parts, 2, CASE, team=team, **data), tmp_path / "team", [0, 1])
+    assert_same(seen, alone)
+    near = learnt(typed(parts, 2, CASE, team={**team, "cache": 400}, **data), tmp_path / "near", [0, 0])
+    assert_identical(near, seen)
+    cached = learnt(typed(parts, 2, CASE, team={**team, "cache": 200}, **data), tmp_path / "cached", [0, 1])
+    assert_identical(cached, seen)
+    assert cached.bytes_sent < seen.bytes_sent
