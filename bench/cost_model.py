@@ -75,17 +75,17 @@ def starling(*arguments: object) -> Any:
     return json.loads(done.stdout)
 
 
-def measured(setting: Setting, graph: Path, steps: int, epochs: int) -> float:
-    """Seconds of a step."""
+def measured(setting: Setting, graph: Path, targets: int, epochs: int) -> float:
+    """Seconds of a full step."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        mini = () if setting.strategy == "global" else ("--batch-size", BATCH, "--fanouts", setting.fanouts)
+        mini = () if setting.strategy == "global" else ("--batch-size", min(BATCH, targets), "--fanouts", setting.fanouts)
         starling(
             "train", graph, "--model", setting.model, "--layers", setting.layers, "--hidden", setting.hidden, "--epochs", epochs,
             "--evaluate-every", epochs, "--strategy", "mini" if mini else "global", *mini, "--run", run,
         )  # fmt: skip
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return statistics.median(line["seconds"] for line in lines[1:]) / steps
+    return statistics.median(line["seconds"] for line in lines[1:]) / (max(targets / BATCH, 1) if mini else 1)
 
 
 def predicted(
@@ -127,8 +127,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
         source, train = source_of_graph(graph), np.flatnonzero(graph.node_table("train"))
         for setting in (one for one in settings() if one.graph == name):
             shape = model_shape(setting.model, features, classes, layers=setting.layers, hidden=setting.hidden)
-            steps = 1 if setting.strategy == "global" else -(-len(train) // BATCH)
-            seconds = measured(setting, path, steps, 3 if options.tiny else 5)
+            seconds = measured(setting, path, len(train), 3 if options.tiny else 5)
             guess = predicted(setting, shape, source, train, rates)
             lines.append({**vars(setting), "nodes": nodes, "edges": edges, "measured": seconds, **guess})
             print(json.dumps(lines[-1]), flush=True)

@@ -1,12 +1,11 @@
 """Time the operations that training is made of, in this process with its threads: the rates of a calibration (plan/calibration.py).
 
-Every operation is the one that training calls, on data of the size it has there. A time is the median of several runs after one to
-warm up; runs are as many as fit into a share of the time allowed.
+Every operation is the one that training calls, on data of the size it has there. A time is the lower quartile of several runs after
+one to warm up, since whatever else the machine does can only make a run longer; runs are as many as fit into the time allowed.
 """
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ _REACHES = (1 << 17, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28)
 _STEPS = 60
 
 
-def median_seconds(work: Callable[[], object], quick: bool = False) -> float:
+def typical_seconds(work: Callable[[], object], quick: bool = False) -> float:
     """How long one call takes."""
     work()
     seconds: list[float] = []
@@ -37,7 +36,7 @@ def median_seconds(work: Callable[[], object], quick: bool = False) -> float:
         began = time.perf_counter()
         work()
         seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)
+    return sorted(seconds)[len(seconds) // 4]
 
 
 def measure_rates(quick: bool = False) -> Rates:
@@ -72,10 +71,10 @@ def _elementwise(quick: bool) -> dict[str, float]:
 
     numbers = rows * columns
     return {
-        "alpha": median_seconds(lambda: torch.add(a, b, out=out), quick) / numbers,
-        "gamma": median_seconds(lambda: torch.clamp(a, min=0, out=out), quick) / numbers,
-        "eta": median_seconds(lambda: torch.mul(a, 0.5, out=out), quick) / numbers,
-        "lam": median_seconds(loss_gradient, quick) / numbers,
+        "alpha": typical_seconds(lambda: torch.add(a, b, out=out), quick) / numbers,
+        "gamma": typical_seconds(lambda: torch.clamp(a, min=0, out=out), quick) / numbers,
+        "eta": typical_seconds(lambda: torch.mul(a, 0.5, out=out), quick) / numbers,
+        "lam": typical_seconds(loss_gradient, quick) / numbers,
     }
 
 
@@ -87,7 +86,7 @@ def _products(quick: bool) -> tuple[Point, ...]:
     for fan_in, fan_out in _MATRICES:
         rows = min(65536, max(512, (1 << 25) // (fan_in * fan_out)))
         x, w, out = torch.randn(rows, fan_in), torch.randn(fan_in, fan_out), torch.empty(rows, fan_out)
-        seconds = median_seconds(partial(torch.mm, x, w, out=out), quick)
+        seconds = typical_seconds(partial(torch.mm, x, w, out=out), quick)
         points.append(Point(at=fan_in * fan_out, seconds=seconds / (rows * fan_in * fan_out)))
     return tuple(points)
 
@@ -107,7 +106,7 @@ def _sparse_products(quick: bool) -> tuple[Point, ...]:
         x = np.ones((sources, _WIDTH), np.float32)
         neighbours = draw.integers(0, sources, rows * _DEGREE).astype(np.int32)
         edges = adjacency(np.arange(0, rows * _DEGREE + 1, _DEGREE, dtype=np.int64), neighbours, sources)
-        seconds = median_seconds(partial(weighted_sum, edges, plain_sum(np.float32), rows_of(x), rows_of(out)), quick)
+        seconds = typical_seconds(partial(weighted_sum, edges, plain_sum(np.float32), rows_of(x), rows_of(out)), quick)
         points.append(Point(at=reach, seconds=seconds / (rows * _DEGREE * _WIDTH)))
     return tuple(points)
 
@@ -128,7 +127,7 @@ def _attention(quick: bool) -> float:
         out, _ = attend_additive(edges, x, source, target, 0.2)
         out.sum().backward()  # type: ignore[no-untyped-call]
 
-    return median_seconds(attend, quick) / (rows * _DEGREE * heads)
+    return typical_seconds(attend, quick) / (rows * _DEGREE * heads)
 
 
 def _planning(quick: bool) -> dict[str, float]:
@@ -152,8 +151,8 @@ def _planning(quick: bool) -> dict[str, float]:
     taken, numbers, sources = plan()
     edges = taken_rows * _DEGREE
     return {
-        "plan": median_seconds(plan, quick) / edges,
-        "transpose": median_seconds(lambda: adjacency(taken.offsets, numbers, sources).transposed, quick) / edges,
+        "plan": typical_seconds(plan, quick) / edges,
+        "transpose": typical_seconds(lambda: adjacency(taken.offsets, numbers, sources).transposed, quick) / edges,
     }
 
 
@@ -162,7 +161,7 @@ def _bandwidth(quick: bool) -> float:
     import torch
 
     a, b = torch.zeros(1 << 24), torch.zeros(1 << 24)
-    return 2 * a.nbytes / median_seconds(lambda: b.copy_(a), quick)
+    return 2 * a.nbytes / typical_seconds(lambda: b.copy_(a), quick)
 
 
 def _overheads(quick: bool) -> tuple[float, float]:
