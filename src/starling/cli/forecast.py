@@ -41,6 +41,12 @@ def forecast(
     ] = None,
     edge_features: Annotated[int | None, typer.Option(min=1, help="Columns of edge attributes, for gate.", **_GRAPH)] = None,
     relations: Annotated[int | None, typer.Option(min=1, help="Kinds of edges, for rgcn.", **_GRAPH)] = None,
+    edge_balance: Annotated[
+        float | None,
+        typer.Option(
+            min=1, help="Edges of the largest part over the mean, e.g. 1.05 with partition --balance edges.", **_GRAPH
+        ),
+    ] = None,
     model: Annotated[str, typer.Option(help="gcn, sage, gat, gatv2, gate, rgcn, gin, sgc or mlp.", **_MODEL)] = "sage",
     layers: Annotated[int, typer.Option(min=1, max=64, help="Graph layers.", **_MODEL)] = 2,
     hidden: Annotated[int, typer.Option(min=1, help="Columns of the inner layers.", **_MODEL)] = 128,
@@ -114,13 +120,14 @@ def forecast(
     given = {"--nodes": nodes, "--edges": edges, "--features": features}
     silent = quiet or json
     if path is None:
-        subject = _from_numbers(given, classes, train_share, edge_features, relations)
+        subject = _from_numbers(given, classes, train_share, edge_features, relations, edge_balance)
     else:
         beside = given | {
             "--classes": classes,
             "--train-share": train_share,
             "--edge-features": edge_features,
             "--relations": relations,
+            "--edge-balance": edge_balance,
         }
         _refuse_both(path, beside)
         subject = open_subject(path, seed=seed, progress=progress(quiet=silent))
@@ -184,6 +191,7 @@ def _from_numbers(
     train_share: float | None,
     edge_features: int | None,
     relations: int | None,
+    edge_balance: float | None,
 ) -> Subject:
     from starling.plan.forecast.facts import facts_of_numbers
     from starling.plan.forecast.subject import Numbers
@@ -197,11 +205,10 @@ def _from_numbers(
         )
     nodes, edges, features = (int(value or 0) for value in given.values())
     train = None if train_share is None else max(1, round(nodes * train_share)) if train_share else 0
-    return Numbers(
-        facts_of_numbers(
-            nodes, edges, features, classes=classes, train=train, edge_features=edge_features or 0, relations=relations or 0
-        )
+    facts = facts_of_numbers(
+        nodes, edges, features, classes=classes, train=train, edge_features=edge_features or 0, relations=relations or 0
     )
+    return Numbers(facts, edge_balance=edge_balance)
 
 
 def _refuse_both(path: Path, given: dict[str, Any]) -> None:

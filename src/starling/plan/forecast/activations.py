@@ -70,8 +70,9 @@ def _moments(
         if product_first(layer, size, first=first, kept_sums=kept_sums, training=training):
             products = sources * layer.fan_out + (out if layer.kind == "sage" else 0.0)
             return Moments(out, products + out + again, 2 * out + sources * layer.fan_out + into)
-        back = 0.0 if first else 2 * rows * fan_in + into
-        return Moments(sums + out, sums + out + again, 2 * out + back + into)
+        own = 2 if layer.kind == "sage" else 1  # gradients of the sums, and of a row's own product
+        back = out + (0.0 if first else own * (rows * fan_in + into))
+        return Moments(sums + out, sums + out + again, max(2 * out, back))
     if layer.kind == "gin":
         kept = sums + rows * fan_in + 2 * out
         return Moments(kept, kept + out + again, 3 * out + 2 * rows * fan_in + 2 * into)

@@ -5,7 +5,8 @@ assumed rests on what the default method made of the graphs of docs/partitioning
 
     copies      0.00 to 0.24 of the random deal's on real graphs at any number of parts, up to 0.75 on graphs without communities
     nodes       at most 1.03 times the mean
-    edges       never above b^¾ times the mean, where b is what the part with the largest hubs alone would have
+    edges       b^0.4 times the mean in the middle, b^¾ at most on most graphs, b being what a part with all the largest hubs has;
+                `starling partition --balance edges` evens them out
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 LIKELY_COPIES, SAFE_COPIES = 0.25, 0.8
 """Copies of a good cut, as a share of a random deal's: to be expected, and not to be exceeded."""
-_LIKELY_EDGE_BALANCE, _SAFE_NODE_BALANCE = 1.25, 1.05
+_LIKELY_HUBS, _SAFE_HUBS, _SAFE_NODE_BALANCE = 0.4, 0.75, 1.05
+"""Powers of what the share with all the largest hubs would have, and nodes of the largest share over the mean."""
 MOST_EDGES_TO_CUT = 2_000_000
 """Larger graphs are not cut on trial: it would take longer than a forecast should."""
 
@@ -113,28 +115,33 @@ def measured_cut(edges: EdgeStream, parts: int, *, seed: int, memory: int = 1 <<
     return cut_of_quality(measure(edges, assignment, memory=memory, progress=progress))
 
 
-def assumed_cut(facts: GraphFacts, shares: int, *, known: float | None = None) -> Likelihood:
-    """A cut nobody has made; `known` are copies as a share of a random deal's, where a cut of the same graph has told."""
+def assumed_cut(facts: GraphFacts, shares: int, *, known: float | None = None, edge_balance: float | None = None) -> Likelihood:
+    """A cut nobody has made.
+
+    `known` are copies as a share of a random deal's, where a cut of the same graph has told; `edge_balance` is the largest share's
+    edges over the mean, where the user says so.
+    """
     if shares == 1:
         return whole(facts)
     likely, safe = (LIKELY_COPIES, SAFE_COPIES) if known is None else (known, min(1.0, 1.5 * known + 0.05))
-    mean_nodes, mean_edges = facts.nodes / shares, facts.edges / shares
-    random = random_copies(facts.degrees, shares)
+    random, hubs = random_copies(facts.degrees, shares), hub_balance(facts.degrees, shares)
 
-    def cut(ratio: float, node_balance: float, edge_balance: float) -> Cut:
+    def cut(ratio: float, node_balance: float, edges: float) -> Cut:
+        balance = min(edge_balance or edges, shares)
         copies = random * ratio
         return Cut(
             shares,
-            math.ceil(mean_nodes * node_balance),
-            math.ceil(min(copies / shares * edge_balance, facts.nodes)),
-            math.ceil(min(mean_edges * edge_balance, facts.edges)),
+            math.ceil(facts.nodes / shares * node_balance),
+            math.ceil(min(copies / shares * balance, facts.nodes)),
+            math.ceil(facts.edges / shares * balance),
             copies,
             (1 - 1 / shares) * ratio,
             exact=False,
         )
 
-    worst = hub_balance(facts.degrees, shares) ** 0.75
-    return Likelihood(cut(likely, 1.0, min(_LIKELY_EDGE_BALANCE, worst)), cut(safe, _SAFE_NODE_BALANCE, max(worst, 1.05)))
+    return Likelihood(
+        cut(likely, 1.0, hubs**_LIKELY_HUBS), cut(safe, _SAFE_NODE_BALANCE, max(hubs**_SAFE_HUBS, _SAFE_NODE_BALANCE))
+    )
 
 
 def copies_ratio(facts: GraphFacts, cut: Cut) -> float:

@@ -104,7 +104,7 @@ def make_plan(facts: GraphFacts, model: ForecastModel, way: Way, means: Means) -
     shares = way.parts if way.in_turn else way.workers
     cut, limit = means.cut(shares), means.limit(way)
     memory = needed(facts, model, way, means)
-    sent = traffic(facts, model, way, sizes.likely, cut.likely)
+    sent = traffic(facts, model, way, sizes.likely, cut.likely, together=means.together)
     seen = thinned(cut.likely, way.boundary)
     time = epoch_seconds(facts, model, way, sizes.likely, seen, sent, means.cluster(way))
     fits = memory.total <= limit

@@ -20,9 +20,9 @@ from starling.plan.forecast.sizes import StepSize
 from starling.plan.forecast.traffic import mirrored_rows
 from starling.plan.model_work import LayerSize
 
-BASE_BYTES = 420 << 20
+BASE_BYTES = 570 << 20
 """A process that has trained a tiny graph: interpreter, torch, compiled kernels."""
-WORKER_BYTES = 40 << 20
+WORKER_BYTES = 20 << 20
 """What a member of a team holds beyond that: its links, threads and agent."""
 MARGIN = 1.12
 """What the formulas' peaks are multiplied by, base left out: holes between arrays."""

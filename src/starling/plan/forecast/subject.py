@@ -78,19 +78,24 @@ class Subject(ABC):
 
 
 class Numbers(Subject):
-    """A graph that is not here; `copies` is the replication to expect, where the user knows it."""
+    """A graph that is not here; `edge_balance` is that of its cut, where the user knows it."""
 
-    def __init__(self, facts: GraphFacts) -> None:
-        self.facts = facts
+    def __init__(self, facts: GraphFacts, *, edge_balance: float | None = None) -> None:
+        self.facts, self._edge_balance = facts, edge_balance
 
     def cut(self, shares: int) -> Likelihood:
         """Assumed."""
-        return assumed_cut(self.facts, shares)
+        return assumed_cut(self.facts, shares, edge_balance=self._edge_balance)
 
     @property
     def notes(self) -> list[str]:
         """What was assumed, in words."""
-        return [*super().notes, "cut: a quarter of a random deal's copies for time and traffic, four fifths for memory"]
+        hubs = (
+            []
+            if self._edge_balance
+            else ["edges of the largest part: as hubs make it (say --edge-balance, as of partition --balance)"]
+        )
+        return [*super().notes, "cut: a quarter of a random deal's copies for time and traffic, four fifths for memory", *hubs]
 
 
 class PartsSubject(Subject):

@@ -79,15 +79,16 @@ def reduced_bytes(numbers: int, workers: int) -> float:
     return float(FLOAT * numbers * times)
 
 
-def traffic(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut) -> Traffic:
-    """The traffic of a way to train; nothing for one process."""
+def traffic(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut, *, together: bool = False) -> Traffic:
+    """The traffic of a way to train; nothing for one process. `together`: workers of one machine read one another's files."""
     if way.workers == 1:
         return Traffic((), 0.0, 0.0, 0.0, step.steps)
     reduced = reduced_bytes(1 + model.tensors + model.weights, way.workers)
     if way.in_turn:
         return Traffic((), 0.0, 0.0, reduced, 1)
     if way.parallel == "data":
-        return Traffic((), _fetched(facts, step, cut) * way.workers, 0.0, reduced, step.steps)
+        fetched = 0.0 if together else _fetched(facts, step, cut) * way.workers
+        return Traffic((), fetched, 0.0, reduced, step.steps)
     pairs = way.workers * (way.workers - 1)
     planned = float(INDEX * (3 * len(model.layers) + 1) * pairs)
     layers = []
