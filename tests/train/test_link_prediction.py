@@ -105,6 +105,11 @@ WRONG: dict[str, tuple[dict[str, Any], list[str], str]] = {
         [],
         "Expected 0 (train), 1 (validation) or 2 (test)",
     ),
+    "length": (
+        {"pairs": np.array([(0, 1), (2, 3)]), "edge_tables": {"split": np.zeros(3, np.uint8)}},
+        [],
+        "Expected a row for each of 4 edges in the table 'split'",
+    ),
     "no test edges": (
         {"pairs": np.array([(0, 1), (2, 3)]), "edge_tables": {"split": np.zeros(4, np.uint8)}},
         [],
@@ -116,6 +121,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "cluster": ({}, ["--strategy", "cluster"], "its strategies are mini and global"),
     "saint": ({}, ["--strategy", "saint"], "its strategies are mini and global"),
     "layerwise": ({}, ["--set", "strategy.sampling=layerwise", "--fanouts", "5,5"], "A layer-wise sample cannot leave out"),
+    "averages": ({}, ["--sync", "average", "--parallel", "data"], "got --sync average"),
     "past": ({}, ["--set", "strategy.past=true"], "looks at all training edges, got past"),
     "all for auc": ({}, ["--set", "link.candidates=all"], "tells edges from pairs"),
     "metric": ({}, ["--metric", "accuracy"], "There is no metric 'accuracy' for link"),

@@ -18,7 +18,7 @@ from starling.plan.links.negatives import (
     PartRanges,
     known_pairs,
 )
-from starling.plan.links.strategy import LinkStrategy
+from starling.plan.links.strategy import LinkStrategy, check_dealt
 from starling.plan.registry import read_settings
 from starling.store.parts import open_parts
 from starling.train.balance import check_balance
@@ -62,6 +62,7 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
             "Parts that train alone hold no ends of pairs in other parts, got --sync average. Pass --sync gradient."
         )
     check_balance(config, how)
+    check_dealt(config.strategy.name, how)
     width = config.link.width or settings.get("hidden", _DEFAULT_WIDTH)
     task = LinkTask(config.link, config.task, width)
     memory = budget(config)

@@ -69,7 +69,7 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
     share = _share(run, source)
     places = Places(open_parts(source.path), team)
     store = KeyValueStore(places)
-    picker = TargetPicker(share.deal, deal_of(how, config.strategy.name, share.edges, config.run.seed, 1.0))
+    picker = TargetPicker(share.deal, deal_of(config.strategy.name, how, share.edges, config.run.seed, 1.0))
     trained = training_bits(share.training.graph.incoming.edge, source.graph.manifest.edges, source.total)
     hops = link_hops(lambda lists: hop_samplers(how, lists, run.layers, config.team.threads), trained, picker.deal)
     compact = Compactor(team, config.run.seed)

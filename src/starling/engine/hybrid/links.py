@@ -45,7 +45,7 @@ class TeamLinks:
     def __init__(
         self, name: str, settings: Strategy.Settings, task: DealTask, edges: int, addresses: Addresses, **common: Any
     ) -> None:
-        deal = deal_of(settings, name, edges, task.seed, task.target_share)
+        deal = deal_of(name, settings, edges, task.seed, task.target_share)
         self._task, self._addresses, self._picker = task, addresses, TargetPicker(task, deal)
         self.seeds = SeedHops(hops_of(settings, task, deal), deal.steps, task.seed, name == Global.name, **common)
 

@@ -40,10 +40,10 @@ class DealTask:
     threads: int | None = None
 
 
-def deal_of(settings: Strategy.Settings, name: str, edges: int, seed: int, target_share: float) -> Deal:
-    """How `edges` training edges are dealt out by a strategy; refuses those that pick nodes, not edges."""
+def check_dealt(name: str, settings: Strategy.Settings) -> None:
+    """Refuse strategies that pick nodes, not edges, and what they cannot do with edges."""
     if name == Global.name:
-        return Deal(seed, 1, target_share)
+        return
     if not isinstance(settings, Mini.Settings):
         raise InputError(
             f"Link prediction deals out edges, so its strategies are mini and global, got {name}. Pass --strategy mini."
@@ -56,6 +56,13 @@ def deal_of(settings: Strategy.Settings, name: str, edges: int, seed: int, targe
         )
     if settings.sampling == "layerwise":
         raise InputError("A layer-wise sample cannot leave out the step's own edges. Use sampling uniform or weighted.")
+
+
+def deal_of(name: str, settings: Strategy.Settings, edges: int, seed: int, target_share: float) -> Deal:
+    """How `edges` training edges are dealt out by a strategy."""
+    check_dealt(name, settings)
+    if not isinstance(settings, Mini.Settings):
+        return Deal(seed, 1, target_share)
     size = min(settings.batch_size or DEFAULT_BATCH, max(edges, 1))
     return Deal(seed, max(1, round(edges / size)))
 
@@ -104,7 +111,7 @@ class LinkStrategy:
 
     def __init__(self, name: str, settings: Strategy.Settings, task: DealTask) -> None:
         self.task = task
-        self.deal = deal_of(settings, name, len(task.graph.incoming.neighbours), task.seed, task.target_share)
+        self.deal = deal_of(name, settings, len(task.graph.incoming.neighbours), task.seed, task.target_share)
         self._whole = name == Global.name
         self._picker, self._hops = TargetPicker(task, self.deal), hops_of(settings, task, self.deal)
         self._pool = FrontierPool(task.graph.rows)
