@@ -131,7 +131,7 @@ def test_a_cache_changes_no_bit(tmp_path: Path) -> None:
     graph = small_graph(tmp_path / "g")
     folder = uneven_parts(graph, tmp_path / "p")
     strategy = {"batch_size": 8, "fanouts": [3, 2]}
-    rates = {}
+    rates, asked_for = {}, set[int]()
     for size in (0, 100, 400, 10**6):
         config = data_config(folder, 2, MODEL, strategy, cache=size)
         seen = learn_on_hosts(config, tmp_path / f"cache-{size}", [0, 1])[0]
@@ -143,7 +143,10 @@ def test_a_cache_changes_no_bit(tmp_path: Path) -> None:
         asked = sum(worker["cached"] + worker["far"] for worker in workers)
         rates[size] = sum(worker["cached"] for worker in workers) / asked
         assert sum(worker["far_bytes"] for worker in workers) == 32 * sum(worker["far"] for worker in workers)
+        assert json.loads((tmp_path / f"cache-{size}" / "summary.json").read_text())["cache_hit_rate"] == rates[size]
+        asked_for.add(asked)
     assert 0 == rates[0] < rates[100] < rates[400] < rates[10**6] == 1
+    assert len(asked_for) == 1, "rows are the same, wherever they come from"
 
 
 def test_a_graph_without_features_trains_and_predicts(

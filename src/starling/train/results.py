@@ -112,6 +112,8 @@ class TrainResult:
     held_bytes: int = 0
     embeddings: int = 0
     """Learnt numbers a node."""
+    cache_hit_rate: float | None = None
+    """The share of other hosts' feature rows that were in the cache; None where none was asked for."""
 
     def to_json(self) -> dict[str, Any]:
         """The object that ``train --json`` prints."""
@@ -132,6 +134,7 @@ class TrainResult:
             "formula_bytes": self.formula_bytes,
             "held_bytes": self.held_bytes,
             "embeddings": self.embeddings,
+            "cache_hit_rate": self.cache_hit_rate,
             "seconds": self.seconds,
         }
 

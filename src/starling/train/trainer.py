@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from starling.comm.ledger import Fetched
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.environment import thread_count
@@ -113,6 +114,11 @@ def _updates(setup: Setup, optimizer: torch.optim.Optimizer, team: Team) -> Upda
     return Updates(parameters, team, staleness=sync.staleness, in_flight=sync.in_flight, threads=threads)
 
 
+def _hit_rate(fetched: Sequence[Fetched]) -> float | None:
+    """Of a whole run and all its workers."""
+    return Fetched(cached=sum(some.cached for some in fetched), far=sum(some.far for some in fetched)).hit_rate
+
+
 def _prepared(work: Work, epochs: int) -> AbstractContextManager[Iterator[FilledBatch]]:
     """All batches of a run, prepared in the background for as long as the block lasts."""
     if isinstance(work, DataWork):
@@ -167,6 +173,7 @@ class Loop:
             bytes_sent_per_epoch=int(statistics.median(sum(sum(w.accounts.bytes_to) for w in epoch) for epoch in workers)),
             formula_bytes=max(worker.memory.formula for worker in workers[-1]),
             held_bytes=max(worker.memory.held for worker in workers[-1]),
+            cache_hit_rate=_hit_rate([worker.accounts.fetched for epoch in workers for worker in epoch]),
         )
 
     def _all_epochs(self) -> None:
@@ -184,7 +191,8 @@ class Loop:
 
     def _epoch(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
         began, rate, total, shares = time.monotonic(), self._schedule.rate, 0.0, list[float]()
-        self._team.ledger.close()  # what evaluation took is not this epoch's
+        before = self._team.ledger.close()  # what evaluation took is not this epoch's
+        self._team.ledger.fetched(**vars(before.fetched))  # but rows fetched meanwhile are for its steps
         self._model.train()
         for step, loss in enumerate(self._updates.run(self._steps(epoch, batches, shares)), 1):
             self._check(loss, epoch, step)

@@ -83,7 +83,7 @@ def fill_cache(store: KeyValueStore, names: Sequence[str], size: int, chance: ND
     codes = store.pull("type", ids, calls) if any(of_type.values()) else None
     for name, kind in of_type.items():
         mine = ids if kind is None or codes is None else ids[codes == manifest.node_types.index(kind)]
-        store.use_cache(name, StaticCache(mine, store.pull(name, mine, calls), len(chance)))
+        store.use_cache(name, StaticCache(mine, store.pull(name, mine, calls, counted=False), len(chance)))
 
 
 def _ask_others(

@@ -54,11 +54,14 @@ class KeyValueStore:
         table: KeptTable | StoredTable = self._kept[name] if name in self._kept else self._table("node", name)
         return math.prod(table.row_shape) * table.dtype.itemsize
 
-    def pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node") -> NDArray[Any]:
-        """Rows of a table in the order of `ids`, which may repeat; every worker calls, one without a wish with no ids."""
-        return self.begin_pull(name, ids, calls, kind=kind).rows()
+    def pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node", counted: bool = True) -> NDArray[Any]:
+        """Rows of a table in the order of `ids`, which may repeat; every worker calls, one without a wish with no ids.
 
-    def begin_pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node") -> Pending:
+        Rows of features are `counted` in the ledger; others would blur what a cache does.
+        """
+        return self.begin_pull(name, ids, calls, kind=kind, counted=counted).rows()
+
+    def begin_pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node", counted: bool = True) -> Pending:
         """Send what this worker asks others for; the rows are to be had from the result."""
         ids = np.ascontiguousarray(ids)
         offsets = self.places.parts.offsets if kind == "node" else self.places.first_entry
@@ -74,7 +77,7 @@ class KeyValueStore:
             self.places.team.links.send_list(peer, tag, wanted)
             self.places.team.ledger.sent(peer, wanted.nbytes)
         table = kept if kept is not None else self._table(kind, name)
-        counted = kind == "node" and name.partition("@")[0] == "x"
+        counted = counted and kind == "node" and name.partition("@")[0] == "x"
         return Pending(self.places, table, ids, offsets, by_part, asked, cache, tag, answers, counted)
 
     def push(self, name: str, ids: NDArray[Any], values: NDArray[Any], calls: Calls) -> None:
@@ -141,7 +144,6 @@ class Pending:
     _tag: int
     _answers: int
     _counted: bool
-    """Rows of features are counted, others would blur what a cache does."""
     _heard: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     """What each worker asks for here."""
 
