@@ -60,7 +60,10 @@ def main() -> None:
     lines = [json.loads(line) for line in asked.output.read_text().splitlines()]
     for name, table in (("distdgl", distdgl_table), ("ablation", ablation_table), ("cache", cache_table)):
         if mine := [line for line in lines if line["what"] == name]:
-            write_table("data-parallel.md", f"data-{name}", table(mine))
+            if asked.output == RESULTS:
+                write_table("data-parallel.md", f"data-{name}", table(mine))
+            else:  # a trial
+                print(table(mine))
 
 
 # ---- measuring ----

@@ -117,3 +117,16 @@ def test_more_workers_than_parts(graph: Graph, tmp_path: Path, hosts: list[int])
     (alone,) = learn_together(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how}), tmp_path / "alone")
     for seen in learn_on_hosts(data_config(two, 4, model_of("sage"), how, shuffle="global"), tmp_path / "team", hosts):
         assert_same(seen, alone)
+
+
+def test_stale_weights_are_those_of_one_process(graph: Graph, parts: Path, tmp_path: Path) -> None:
+    """--sync stale with batches in flight, on batches that a pipeline prepares."""
+    how, stale = STRATEGIES["sampled"], {"name": "stale", "staleness": 2, "in_flight": 2}
+
+    def of(config: RunConfig) -> RunConfig:
+        return RunConfig.from_tables({**config.to_tables(), "sync": stale})
+
+    (alone,) = learn_together(of(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how})), tmp_path / "alone")
+    config = of(data_config(parts, 2, model_of("sage"), how, shuffle="global"))
+    for seen in learn_on_hosts(config, tmp_path / "team", [0, 1]):
+        assert_same(seen, alone)
