@@ -66,7 +66,7 @@ def test_a_plan_of_workers_runs_and_sends_what_it_says(
 ) -> None:
     found = asked(capsys, graph.path, "--workers", 2, "--worker-memory", "2GiB", "--strategy", "global", "--parallel", "hybrid")
     plan = next(plan for plan in found["plans"] if plan["workers"] == 2 and plan["boundary"] == 1)
-    done = starling(*shlex.split(plan["command"])[1:], "--epochs", 2, "--run", tmp_path / "run", "--json")
+    done = starling(*shlex.split(plan["command"])[1:], "--epochs", 3, "--run", tmp_path / "run", "--json")
     assert done.status == 0, done.err
     assert done.json["workers"] == 2
     assert done.json["peak_rss_bytes"] <= plan["memory_bytes"]

@@ -29,7 +29,7 @@ LIKELY_COPIES, SAFE_COPIES = 0.25, 0.8
 _LIKELY_HUBS, _SAFE_HUBS, _SAFE_NODE_BALANCE = 0.4, 0.75, 1.05
 """Powers of what the share with all the largest hubs would have, and nodes of the largest share over the mean."""
 MOST_EDGES_TO_CUT = 2_000_000
-"""Larger graphs are not cut on trial: it would take longer than a forecast should."""
+"""All trial cuts together go through so many: more would take longer than a forecast should."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Where a graph is given and fits, `drawn_sizes` makes a few real batches instead 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ def drawn_sizes(
     train: NDArray[Any],
     layers: int,
     strategy: str,
-    settings: dict[str, object],
+    settings: Mapping[str, object],
     *,
     seed: int,
 ) -> Sizes:

@@ -126,7 +126,8 @@ class GraphSubject(Subject):
         if shares == 1:
             return whole(self.facts)
         if shares not in self._cuts:
-            if self.facts.edges <= MOST_EDGES_TO_CUT and shares <= _MOST_PARTS_TO_CUT:
+            tried = len(self._cuts) + 1
+            if tried * self.facts.edges <= MOST_EDGES_TO_CUT and shares <= _MOST_PARTS_TO_CUT:
                 made = measured_cut(self._graph.edge_stream(), shares, seed=self._seed, progress=self._progress)
                 self._ratio = copies_ratio(self.facts, made.likely)
                 self._cuts[shares] = made
