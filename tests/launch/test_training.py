@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import psutil
 
 from starling.train.run_directory import RunDirectory
+from tests.engine.hybrid.runs import cut
 from tests.support.source import ROOT
 from tests.support.trainable import trainable_graph
 
@@ -30,8 +32,8 @@ def worker_of(parent: psutil.Process, rank: int) -> psutil.Process:
 
 def train_until(folder: Path, act: Callable[[psutil.Process], None]) -> tuple[int, str]:
     """Train for ever with two workers, act when some epochs are over; the exit status and what was said."""
-    graph, run = trainable_graph(folder / "g"), folder / "run"
-    command = [sys.executable, "-m", "starling", "train", graph.path, "--workers", "2", "--epochs", "1000000", "--quiet"]
+    parts, run = cut(trainable_graph(folder / "g"), folder / "cut", 2, np.arange(60) % 2), folder / "run"
+    command = [sys.executable, "-m", "starling", "train", parts, "--workers", "2", "--epochs", "1000000", "--quiet"]
     more = ["--run", run, "--deadline", "4", "--hidden", "8", "--threads", "1"]
     (folder / "tmp").mkdir()
     places = {"PYTHONPATH": str(ROOT / "src"), "STARLING_THREADS": "1", "TMPDIR": str(folder / "tmp")}
