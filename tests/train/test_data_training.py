@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ import pytest
 
 from starling.comm.team import Team
 from starling.core.errors import InputError
+from starling.engine.data.sample import Sampled
+from starling.engine.data.schedule import Scheduled
+from starling.engine.data.stages import Stages
 from starling.launch.trainer import Trainer
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.setup import set_up
+from starling.train.trainer import fit
 from tests.cli.test_train import run_json
 from tests.engine.data.cases import data_config, learn_on_hosts, on_hosts, stage_threads
 from tests.engine.hybrid.runs import cut
@@ -141,3 +146,22 @@ def test_what_cannot_be_is_one_sentence(
     with pytest.raises(InputError, match=said):
         Trainer(tables, run=tmp_path / "run").fit()
     assert not (tmp_path / "run").exists()
+
+
+def test_a_stage_of_ones_own(graph: Graph, parts: Path, tmp_path: Path) -> None:
+    """Any stage can be replaced from Python: here one that notes what it is given, and goes on as before."""
+    seen: list[int] = []
+
+    def noted(stages: Stages) -> Stages:
+        def sample(scheduled: Scheduled) -> Sampled:
+            seen.append(len(scheduled.targets))
+            return stages.sample(scheduled)
+
+        return replace(stages, sample=sample)
+
+    config = data_config(parts, 1, SAGE, {"batch_size": 20, "fanouts": [2, 2]}, epochs=1)
+    fit(config, tmp_path / "run", stages=noted)
+    assert seen == [20, 16]
+    plain = RunConfig.from_tables({"data": {"path": graph.path}, "model": SAGE})
+    with pytest.raises(InputError, match="Stages prepare the batches of --parallel data"):
+        fit(plain, tmp_path / "plain", stages=noted)

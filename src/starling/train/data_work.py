@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +12,7 @@ from torch import nn
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
+from starling.core.errors import InputError
 from starling.engine.data.pipeline import Pipeline, StageAccount
 from starling.engine.data.stages import PipelineSettings, Stages
 from starling.engine.fill import FilledBatch
@@ -114,6 +115,13 @@ class _ByEpoch(AbstractContextManager["_ByEpoch"]):
     def _close(self, *, failed: bool) -> None:
         if self._open is not None:
             self._open.close(failed=failed)
+
+
+def replace_stages(work: object, change: Callable[[Stages], Stages]) -> None:
+    """Let a worker prepare its batches by other stages; every worker must be given the same."""
+    if not isinstance(work, DataWork):
+        raise InputError("Stages prepare the batches of --parallel data, and this run has none. Leave out stages.")
+    work.stages = change(work.stages)
 
 
 def _furthest(team: Team, begun: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -25,11 +25,12 @@ from starling.comm.team import Team
 from starling.core.environment import thread_count
 from starling.core.errors import InputError, StarlingError
 from starling.core.memory import peak_rss_bytes, rss_bytes
+from starling.engine.data.stages import Stages
 from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
 from starling.train.average_setup import set_up_averaging
 from starling.train.config import RunConfig
-from starling.train.data_work import DataWork
+from starling.train.data_work import DataWork, replace_stages
 from starling.train.embeddings import save_embeddings
 from starling.train.link_batch import LinkBatch
 from starling.train.link_setup import set_up_links
@@ -51,15 +52,19 @@ def fit(
     watch: Watcher | None = None,
     team: Team | None = None,
     scratch: Path | None = None,
+    stages: Callable[[Stages], Stages] | None = None,
 ) -> TrainResult:
     """Train to the end as one worker of `team` (by default alone); the first worker writes the run directory.
 
     `run` is a path that does not exist yet, or a directory made for this run. The result's model has the best epoch's weights.
-    `scratch` is a folder for embeddings beyond their memory, by default the run directory.
+    `scratch` is a folder for embeddings beyond their memory, by default the run directory. `stages` may replace stages that prepare
+    the batches of a data-parallel worker.
     """
     began, team = time.monotonic(), team or Team()
     team.phase.enter("reading the graph")
     setup = _set_up(config, team)
+    if stages is not None:
+        replace_stages(setup.work, stages)
     optimizer = make_optimizer(setup.model, setup.config.optimizer)
     averaging = isinstance(setup.work, PartsWork)
     turned = clock_of(optimizer) if averaging else optimizer
