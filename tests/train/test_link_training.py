@@ -72,6 +72,7 @@ CASES: dict[str, tuple[str, int, dict[str, dict[str, Any]]]] = {
     "mini": ("undirected", 4, {"link": {"count": 3, "loss": "softmax", "decoder": "mlp"}}),
     "global": ("undirected", 2, {"strategy": {"name": "global", "batch_size": None}, "model": {"name": "gcn"}}),
     "by degree": ("undirected", 2, {"link": {"negatives": "degree"}, "task": {"metric": "ap"}}),
+    "any two": ("typed", 2, {"link": {"negatives": "pairs", "count": 2}}),
     "in batch, directed": (
         "typed",
         4,

@@ -105,8 +105,8 @@ def _names(held: HeldEdges, source: NDArray[Any], destination: NDArray[Any]) -> 
     names, turned = (EdgeNames(*ends, held.relation) for ends in ((source, destination), (destination, source)))
     if held.relation is None:
         return names
-    difference = names.bits.sum() - turned.bits.sum()  # of whole numbers that wrap around: 0 where reverses are the same edges
-    if int(held.total(np.array([difference]))[0]):
+    difference = names.bits.sum(keepdims=True) - turned.bits.sum(keepdims=True)  # of whole numbers that wrap around
+    if int(held.total(difference)[0]):  # it is 0 where reverses are the same edges
         return names
     return EdgeNames(np.minimum(source, destination), np.maximum(source, destination), held.relation)
 

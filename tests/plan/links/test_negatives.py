@@ -79,6 +79,20 @@ def test_in_batch_takes_the_same_end_of_other_targets() -> None:
         assert int(made.node[i, slot]) in others
 
 
+def test_pairs_replace_both_ends() -> None:
+    drawn = draw_graph(30, 100, 2)
+    edges, how = targets_of(drawn.pairs), sampler(drawn, kind="pairs")
+    made = how.draw(edges, KEY)
+    assert made.other is not None
+    assert (made.node != made.other).all()
+    source, destination = ends_of(edges, made)
+    np.testing.assert_array_equal(source[100:], made.node.reshape(-1))
+    np.testing.assert_array_equal(destination[100:], made.other.reshape(-1))
+    assert len(set(made.node.reshape(-1).tolist())) == len(set(made.other.reshape(-1).tolist())) == 30
+    some = how.draw(edges[np.array([5, 70])], KEY)
+    np.testing.assert_array_equal(some.node, made.node[[5, 70]])
+
+
 def test_local_stays_in_the_part_of_the_end_that_stays() -> None:
     position_of_global = np.random.default_rng(0).permutation(30)
     global_of_position = np.argsort(position_of_global)

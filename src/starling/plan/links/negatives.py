@@ -6,10 +6,11 @@
 | `degree` | from all nodes, in proportion to degree^0.75 |
 | `batch` | from the ends of the step's other targets, the same end |
 | `local` | from the nodes of the part that the end that stays belongs to |
+| `pairs` | two nodes from all, one for either end |
 
 A node that would make a pair of one node, the target itself, or (where the source is replaced) a known edge is drawn again, up to
 16 times. The other way round a worker need not hold the list it would have to look into, so pairs with another destination are
-taken as drawn: among N nodes a true edge is met with probability out-degree / N.
+taken as drawn: among N nodes a true edge is met with probability out-degree / N. Pairs of two drawn nodes only differ.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from starling.core.keyed import draw_below, draw_unit
 from starling.kernels.csr import Csr
 from starling.kernels.parallel import parallel_for
 from starling.plan.links.pairs import Contrast, TargetEdges
+from starling.plan.links.random_pairs import random_pairs
 
-NegativeKind = Literal["uniform", "degree", "batch", "local"]
+NegativeKind = Literal["uniform", "degree", "batch", "local", "pairs"]
 
 _TRIES = 16
 _POWER = 0.75
@@ -95,6 +97,8 @@ class NegativeSampler:
 
     def draw(self, edges: TargetEdges, key: np.uint64, pool: TargetEdges | None = None, turn: int = 0) -> Contrast:
         """The contrast of some edges; `pool` are all targets of the step in the order of their numbers (kind batch)."""
+        if self.kind == "pairs":
+            return self._any_pairs(edges, key)
         slots = np.arange(self.count)
         at_source = np.ones((len(edges), self.count), np.bool_)
         if self.both_ends:
@@ -122,6 +126,11 @@ class NegativeSampler:
             node,
         )
         return Contrast(node, at_source)
+
+    def _any_pairs(self, edges: TargetEdges, key: np.uint64) -> Contrast:
+        """Pairs of two different nodes; that one is an edge has the chance edges / N²."""
+        drawn = random_pairs(edges.number, self.count, self.nodes, key, lambda one, other: one == other, lambda count: count)
+        return Contrast(drawn[0], np.ones(drawn[0].shape, np.bool_), drawn[1])
 
     def _ranges(
         self, edges: TargetEdges, at_source: NDArray[np.bool_]

@@ -35,6 +35,8 @@ class Contrast:
 
     node: NDArray[np.int64]
     at_source: NDArray[np.bool_]
+    other: NDArray[np.int64] | None = None
+    """Nodes in place of the end that would stay, where both are replaced."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,10 @@ class Pairs:
 
 def ends_of(edges: TargetEdges, contrast: Contrast) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of sources and destinations of all pairs of `Pairs`, in its order."""
-    source = np.where(contrast.at_source, contrast.node, edges.source[:, None]).reshape(-1)
-    destination = np.where(contrast.at_source, edges.destination[:, None], contrast.node).reshape(-1)
+    stays = np.where(contrast.at_source, edges.destination[:, None], edges.source[:, None])
+    stays = stays if contrast.other is None else contrast.other
+    source = np.where(contrast.at_source, contrast.node, stays).reshape(-1)
+    destination = np.where(contrast.at_source, stays, contrast.node).reshape(-1)
     return (
         np.concatenate([edges.source, source]).astype(np.int64),
         np.concatenate([edges.destination, destination]).astype(np.int64),
