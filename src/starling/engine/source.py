@@ -20,11 +20,10 @@ from torch import Tensor
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, Labels, read_json
 from starling.engine.features import Features, Normalize, Total, in_memory, normalized
+from starling.engine.node_rows import NodeRows
 from starling.engine.typed_features import TypedFeatures, joined_features, node_features, shard_features
 from starling.kernels.csr import Csr, csr_from_pairs
 from starling.nn.graph import LocalGraph
-from starling.nn.inputs import LearntRows
-from starling.nn.reuse import Constants
 from starling.store.graph import CsrTable, open_graph
 from starling.store.parts import Parts, open_parts
 from starling.store.parts_manifest import PartsManifest
@@ -36,7 +35,7 @@ EDGE_TABLES = ("weight", "attr", "type")
 
 
 @dataclass(frozen=True, eq=False)
-class GraphSource:
+class GraphSource(NodeRows):
     """Everything a step may read. Edge tables are kept in the order of `incoming`'s entries."""
 
     path: Path
@@ -94,27 +93,6 @@ class GraphSource:
         if weight is None:
             return None
         return torch.segment_reduce(weight.float(), "sum", lengths=self.degree, unsafe=True, initial=0.0)
-
-    @property
-    def x(self) -> Tensor:
-        """The features of all nodes, in memory; for steps on the whole graph. The same object each time unless rows are learnt."""
-        return torch.from_numpy(self.features.all()) if self.features.learnt else self._fixed_x
-
-    @cached_property
-    def _fixed_x(self) -> Tensor:
-        return torch.from_numpy(self.features.all())
-
-    @cached_property
-    def constants(self) -> Constants | None:
-        """Aggregates of `x` over the whole graph, kept for training and evaluation alike; None where rows are learnt."""
-        return None if self.features.learnt else Constants(self.x)
-
-    def step_rows(self, index: NDArray[Any] | None) -> tuple[Tensor, LearntRows | None]:
-        """What a step reads of these nodes (None: of all): features, and rows that are learnt, if there are such."""
-        if index is None and not self.features.learnt:
-            return self.x, None
-        rows, learnt = self.features.step_rows(index)
-        return torch.from_numpy(rows), learnt
 
     @cached_property
     def whole(self) -> LocalGraph:

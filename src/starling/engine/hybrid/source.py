@@ -6,7 +6,6 @@ Whatever depends on the whole graph (degrees by weight or relation, statistics o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,10 @@ from starling.engine.features import DenseFeatures, Features, NoFeatures
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
+from starling.engine.node_rows import NodeRows
 from starling.engine.source import SPLITS, SourceRequest, edge_matrix, prepared
 from starling.engine.typed_features import joined_features, shard_features
 from starling.nn.graph import LocalGraph
-from starling.nn.inputs import LearntRows
-from starling.nn.reuse import Constants
 from starling.nn.view import Size
 from starling.store.parts import open_parts
 from starling.store.parts_manifest import PartsManifest
@@ -36,7 +34,7 @@ _SETUP = 100
 
 
 @dataclass(frozen=True, eq=False)
-class WorkerSource:
+class WorkerSource(NodeRows):
     """Everything a worker may read. `splits` are own rows; `total` sums arrays over the team."""
 
     path: Path
@@ -73,30 +71,9 @@ class WorkerSource:
         """An own node, as a message calls it."""
         return f"number {int(self.graph.position[row]):,} of the imported graph"
 
-    @property
-    def x(self) -> Tensor:
-        """The features of all own nodes, in memory; the same object each time unless rows are learnt."""
-        return torch.from_numpy(self.features.all()) if self.features.learnt else self._fixed_x
-
-    @cached_property
-    def _fixed_x(self) -> Tensor:
-        return torch.from_numpy(self.features.all())
-
     def mirrors_of(self, rows: Tensor) -> Tensor:
         """Rows of all mirrors, given everybody's own."""
         return self._exchange.pull(rows)[self.graph.owned :].clone()
-
-    @cached_property
-    def constants(self) -> Constants | None:
-        """Aggregates of `x` over the whole graph, kept for training and evaluation alike; None where rows are learnt."""
-        return None if self.features.learnt else Constants(self.x)
-
-    def step_rows(self, index: NDArray[Any] | None) -> tuple[Tensor, LearntRows | None]:
-        """What a step reads of own nodes (None: of all): features, and rows that are learnt, if there are such."""
-        if index is None and not self.features.learnt:
-            return self.x, None
-        rows, learnt = self.features.step_rows(index)
-        return torch.from_numpy(rows), learnt
 
     def local_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
         """A planned layer with its tables; where lists are spread, workers add up how long they are by relation."""
