@@ -12,7 +12,7 @@ from starling.plan.forecast.facts import facts_of_numbers
 from starling.plan.forecast.memory import BASE_BYTES, MARGIN, Memory
 from starling.plan.forecast.model import TENSORS, forecast_model
 from starling.plan.forecast.process_memory import process_memory
-from starling.plan.forecast.sizes import StepSize, global_sizes, mini_sizes
+from starling.plan.forecast.sizes import StepSize, cluster_sizes, global_sizes, mini_sizes
 from starling.plan.forecast.team_memory import worker_memory
 from starling.plan.forecast.ways import Way
 from starling.plan.model_work import LayerSize
@@ -77,9 +77,21 @@ def test_a_process_within_a_limit_says_its_budget(limit_mib: int) -> None:
     facts = facts_of_numbers(200_000, 1_000_000, 256, classes=8, train=20_000)
     model, step = forecast_model("sage", facts), mini_sizes(facts, (5, 5), 128).safe
     limit = limit_mib << 20
-    memory, ample = process_memory(facts, model, step, limit), process_memory(facts, model, step, AMPLE)
+    memory, ample = process_memory(facts, model, "mini", step, limit), process_memory(facts, model, "mini", step, AMPLE)
     assert memory.budget is not None
     assert memory.total <= max(limit, ample.total)
     assert memory.features in (0.0, 4.0 * 200_000 * 256)
     if memory.features:
         assert memory.features <= memory.budget / 2
+
+
+def test_groups_are_found_in_memory_of_their_own() -> None:
+    facts = facts_of_numbers(100_000, 20_000_000, 16, classes=4, train=50_000)
+    model, step = forecast_model("gcn", facts), cluster_sizes(facts, 2).safe
+    way = Way("cluster", "hybrid", "gradient", 2, 2)
+    needed = 150 * 100_000 + 100 * 20_000_000
+    alone = process_memory(facts, model, "cluster", step, AMPLE)
+    assert alone.loading > needed
+    assert process_memory(facts, model, "mini", step, AMPLE).loading < needed
+    shared = worker_memory(facts, model, way, step, assumed_cut(facts, 2).safe, AMPLE)
+    assert shared.budget == needed, "more than a run takes unasked, so the command must ask"

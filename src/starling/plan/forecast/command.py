@@ -42,7 +42,7 @@ def train_flags(plan: Plan) -> dict[str, str]:
     if way.boundary < 1:
         flags["--boundary"] = f"{way.boundary:g}"
     if plan.memory.budget is not None:
-        flags["--memory"] = f"{max(1, plan.memory.budget // _MIB)}MiB"
+        flags["--memory"] = f"{-(-plan.memory.budget // _MIB)}MiB"  # rounded up: below its features `global` is refused
     return flags
 
 

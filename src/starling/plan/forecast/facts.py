@@ -39,6 +39,7 @@ class GraphFacts:
     relations: int = 0
     label_bytes: int = 8
     """Of a node's label."""
+    directed: bool = False
     assumptions: tuple[str, ...] = ()
 
 
@@ -73,7 +74,7 @@ def facts_of_numbers(
         classes = 16
         notes.append("classes: 16 (say --classes)")
     return GraphFacts(
-        nodes, edges, features, classes, train, nodes, assumed(nodes, edges), edge_features, relations, 8, tuple(notes)
+        nodes, edges, features, classes, train, nodes, assumed(nodes, edges), edge_features, relations, assumptions=tuple(notes)
     )
 
 
@@ -99,6 +100,7 @@ def _from_manifest(manifest: GraphManifest | PartsManifest, degrees: Degrees, no
         edge_features=0 if attr is None else _width(attr),
         relations=len(manifest.edge_types),
         label_bytes=8 if y is None else int(np.dtype(y.dtype).itemsize * math.prod(y.shape[1:])),
+        directed=manifest.directed,
         assumptions=notes,
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from starling.partition.metis import Metis
 from starling.plan.forecast.activations import FLOAT, turned_bytes
 from starling.plan.forecast.cut import Cut
 from starling.plan.forecast.facts import GraphFacts
@@ -80,6 +81,14 @@ def batch_bytes(facts: GraphFacts, model: ForecastModel, step: StepSize) -> floa
     for size in step.layers:
         filled += 12 * size.edges + 8 * size.destinations + 24 * size.sources + edge_table_bytes(facts, model, size.edges)
     return _WAITING_BATCHES * filled + sum(turned_bytes(model, size) for size in step.layers)
+
+
+def grouping_bytes(facts: GraphFacts, strategy: str) -> float:
+    """What it takes to find the groups of a strategy that has such: METIS, as its method reckons, and batches' true costs."""
+    if strategy not in ("cluster", "cohesive"):
+        return 0.0
+    found = Metis.bytes_per_node * facts.nodes + Metis.bytes_per_entry * facts.edges * (2 if facts.directed else 1)
+    return float(found + (24 * facts.edges + 64 * facts.nodes if strategy == "cohesive" else 0))
 
 
 def share_of(step: StepSize, facts: GraphFacts, cut: Cut) -> StepSize:

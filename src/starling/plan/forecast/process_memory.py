@@ -10,6 +10,7 @@ from starling.plan.forecast.memory import (
     Memory,
     batch_bytes,
     edge_table_bytes,
+    grouping_bytes,
     label_bytes,
     weight_bytes,
 )
@@ -24,8 +25,9 @@ _SORTING = 22
 """Bytes an edge while lists are made: the edges themselves, and the two-level sort."""
 
 
-def process_memory(facts: GraphFacts, model: ForecastModel, step: StepSize, limit: int) -> Memory:
+def process_memory(facts: GraphFacts, model: ForecastModel, strategy: str, step: StepSize, limit: int) -> Memory:
     """The peak within `limit`, if that can be: what may be on disk is, as far as needed."""
+    grouping = grouping_bytes(facts, strategy)
     graph, lists = _graph(facts, model, whole=step.whole)
     features, weights = FLOAT * facts.nodes * facts.features, weight_bytes(model)
     everything = LayerSize(facts.nodes, facts.nodes, facts.edges)
@@ -41,13 +43,14 @@ def process_memory(facts: GraphFacts, model: ForecastModel, step: StepSize, limi
         return Memory(BASE_BYTES, graph, features + sums, weights, 0.0, 0.0, computing, evaluation, loading + features, budget)
     batches, computing = batch_bytes(facts, model, step), step_bytes(model, step, kept_sums=False)
     room = (limit - BASE_BYTES) / MARGIN - graph - weights - batches
-    budget = int(max(_LEAST_BUDGET, min(room * _BUDGET_SHARE, 2 * max(features, wanted))))
+    budget = int(max(_LEAST_BUDGET, grouping, min(room * _BUDGET_SHARE, 2 * max(features, wanted))))
     here = features if features <= budget // 2 else 0.0
     if wanted <= budget:
         evaluation = at_once + (features if model.sums_input else 0.0) + (features - here)  # sums are kept for the next one
     else:
         evaluation = _blocks(budget, facts)
-    return Memory(BASE_BYTES, graph, here, weights, batches, 0.0, computing, evaluation, loading + here, budget)
+    loading = max(loading, lists + 8 * facts.edges + grouping) + here
+    return Memory(BASE_BYTES, graph, here, weights, batches, 0.0, computing, evaluation, loading, budget)
 
 
 def _graph(facts: GraphFacts, model: ForecastModel, *, whole: bool) -> tuple[float, float]:

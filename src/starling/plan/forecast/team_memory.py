@@ -12,6 +12,7 @@ from starling.plan.forecast.memory import (
     Memory,
     batch_bytes,
     edge_table_bytes,
+    grouping_bytes,
     label_bytes,
     share_of,
     weight_bytes,
@@ -25,6 +26,8 @@ from starling.plan.model_work import LayerSize
 
 _REDUCING = 1.5
 """Weights and their copies, with those of a sum over workers."""
+_GROUPING_BYTES = 1 << 30
+"""What a run may take to find groups where no --memory is given (train/grouping.py)."""
 _PIPELINE, _PIPELINE_BYTES = 2, 1 << 30
 """Batches between the stages of the data-parallel pipeline, over those of one process; bytes after which none is begun."""
 _PROGRAM_BYTES, _LEAST_ROOM = 440 << 20, 64 << 20
@@ -36,7 +39,7 @@ def worker_memory(
 ) -> Memory:
     """The peak of the largest worker of a way to train; `together`: all workers are on one machine."""
     if way.alone:
-        return process_memory(facts, model, step, limit)
+        return process_memory(facts, model, way.strategy, step, limit)
     if way.in_turn:
         return _in_turn(facts, model, way, step, cut, limit)
     return _data(facts, model, way, step, cut, together) if way.parallel == "data" else _hybrid(facts, model, way, step, cut)
@@ -50,7 +53,8 @@ def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
     if model.turns_edges or model.sums_input:  # edges by the owner of their source, both ways
         graph += 8 * edges + 8 * own + turned_bytes(model, LayerSize(rows, own, edges)) + 4 * edges * cut.edge_cut
     features = FLOAT * own * facts.features
-    loading = lists + 4 * edges + 32 * rows + features
+    grouping = grouping_bytes(facts, way.strategy)  # by the first worker, for all
+    loading = lists + 4 * edges + 32 * rows + features + grouping
     if model.sums_input:
         hops = len(model.layers) if model.name == "sgc" else 1
         features += FLOAT * own * facts.features * hops  # sums that are kept; evaluation's, where steps are batches
@@ -75,6 +79,7 @@ def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
         computing,
         evaluation,
         loading,
+        int(grouping) if grouping > _GROUPING_BYTES else None,
     )
 
 
