@@ -1,14 +1,16 @@
 """An embedding table: a learnt row for each of a worker's nodes, with what its optimiser remembers of it.
 
 Initial numbers are drawn from (seed, position of the node, column), so that they do not depend on who owns which node. Rows are in
-memory, or in a nameless file: then pages that a step has touched are given back when they exceed what may stay resident. Both give
-the same bits, since the same kernels work on both.
+memory, or in a nameless file: then a step takes its rows in ascending order, a range of the file at a time, and gives each range's
+pages back before the next. Both give the same bits, since the same kernels work on both.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import mmap
+import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,15 +20,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.core.errors import StarlingError
 from starling.core.keyed import stream_key
+from starling.core.memory import format_bytes
 from starling.engine.embeddings.optimizers import SPARSE_OPTIMIZERS, SparseName
-from starling.kernels.rows import gather_rows
+from starling.kernels.rows import gather_rows, move_rows
 from starling.kernels.sparse_steps import fill_uniform
 from starling.nn.inputs import LearntRows
 
 _BLOCK_BYTES = 1 << 24
-_FAULT_BYTES = 1 << 16
-"""The system maps up to so many bytes around a number that is touched."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,6 @@ class EmbeddingTable:
         whole = 4 * self.count * self.width * (1 + len(self._optimizer.state))
         self._resident = spec.memory if spec.memory is not None and whole > spec.memory else None
         self._files: list[mmap.mmap] = []
-        self._touched = 0
         self._under_way: LearntRows | None = None
 
     def begin(self, folder: Path | None = None) -> Self:
@@ -77,8 +78,11 @@ class EmbeddingTable:
     def rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
         """Rows as they are now, in fresh memory."""
         out = np.empty((len(index), self.width), np.float32)
-        gather_rows(self._rows, np.ascontiguousarray(index), out)
-        self._touch(len(index), 1)
+        for places in self._ranges(index, 1):
+            if places is None:
+                gather_rows(self._rows, np.ascontiguousarray(index), out)
+            else:
+                move_rows(self._rows, index[places], out, places)
         return out
 
     def all(self) -> NDArray[np.float32]:
@@ -99,15 +103,15 @@ class EmbeddingTable:
         """One step: move these rows, each named once, by their gradients; every step of a run is counted, also an empty one."""
         self.steps += 1
         gradient = np.ascontiguousarray(gradient, np.float32)
-        for start, stop in self._blocks(len(index)):
-            rows = np.ascontiguousarray(index[start:stop])
-            self._optimizer.step(self._rows, self.state, rows, gradient[start:stop], self.rate, self.steps)
-            self._touch(len(rows), 1 + len(self.state))
+        for places in self._ranges(index, 1 + len(self.state)):
+            rows, moves = (np.ascontiguousarray(index), gradient) if places is None else (index[places], gradient[places])
+            self._optimizer.step(self._rows, self.state, rows, moves, self.rate, self.steps)
 
     def blocks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """All rows, a block at a time, each with the number of its first."""
-        for start, stop in self._blocks(self.count):
-            yield start, self.rows(np.arange(start, stop))
+        size = max(1, _BLOCK_BYTES // max(4 * self.width, 1))
+        for start in range(0, self.count, size):
+            yield start, self.rows(np.arange(start, min(start + size, self.count)))
 
     def _zeros(self, folder: Path | None) -> NDArray[np.float32]:
         shape = (self.count, self.width)
@@ -115,7 +119,13 @@ class EmbeddingTable:
         if self._resident is None or size == 0:
             return np.zeros(shape, np.float32)
         with tempfile.TemporaryFile(dir=folder) as file:  # has no name, and is gone with its last mapping
-            file.truncate(size)
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error here, not a signal later
+            except OSError as error:
+                raise StarlingError(
+                    f"No room for {format_bytes(size)} of embeddings in {folder or tempfile.gettempdir()} ({error.strerror}). Free "
+                    "some, or raise --embedding-memory."
+                ) from error
             pages = mmap.mmap(file.fileno(), size)
         self._files.append(pages)
         return np.frombuffer(pages, np.float32).reshape(shape)
@@ -123,21 +133,31 @@ class EmbeddingTable:
     def _draw(self) -> None:
         """Uniform numbers with a variance of 1 / D: a row's length is one on average."""
         key, bound = stream_key(self._seed, "embedding"), math.sqrt(3 / max(self.width, 1))
-        for start, stop in self._blocks(self.count):
-            fill_uniform(self._rows[start:stop], np.ascontiguousarray(self.positions[start:stop]), key, bound)
-            self._touch(stop - start, 1)
+        size = self._rows_at_once(1) if self.on_disk else self.count
+        for start in range(0, self.count, max(size, 1)):
+            some = slice(start, start + size)
+            fill_uniform(self._rows[some], np.ascontiguousarray(self.positions[some]), key, bound)
+            self._give_back()
 
-    def _blocks(self, count: int) -> Iterator[tuple[int, int]]:
-        size = count if not self.on_disk else max(1, _BLOCK_BYTES // max(4 * self.width, 1))
-        for start in range(0, count, max(size, 1)):
-            yield start, min(start + size, count)
-
-    def _touch(self, rows: int, arrays: int) -> None:
-        """Give pages back once more of them may be resident than should."""
-        if self._resident is None:
+    def _ranges(self, index: NDArray[Any], arrays: int) -> Iterator[NDArray[np.int64] | None]:
+        """Places in `index` range by range of the file, whose pages are given back after each; in memory None, all at once."""
+        if not self.on_disk:
+            yield None
             return
-        self._touched += min(rows * max(_FAULT_BYTES, 4 * self.width), 4 * self.count * self.width) * arrays
-        if self._touched > self._resident and hasattr(mmap, "MADV_DONTNEED"):
+        order = np.argsort(index, kind="stable")
+        size = self._rows_at_once(arrays)
+        bounds = np.searchsorted(index[order], np.arange(0, self.count + size, size))
+        for start, stop in itertools.pairwise(bounds.tolist()):
+            if stop > start:
+                yield order[start:stop]
+                self._give_back()
+
+    def _rows_at_once(self, arrays: int) -> int:
+        """Rows of so many arrays that may be resident together."""
+        return max(1, (self._resident or 0) // max(1, 4 * self.width * arrays))
+
+    def _give_back(self) -> None:
+        """Mapped pages count as resident memory until the system is told that they are not needed; what was written stays."""
+        if hasattr(mmap, "MADV_DONTNEED"):
             for pages in self._files:
-                pages.madvise(mmap.MADV_DONTNEED)  # what was written stays in the file
-            self._touched = 0
+                pages.madvise(mmap.MADV_DONTNEED)
