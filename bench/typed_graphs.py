@@ -34,7 +34,10 @@ def prepare(name: str, data: Path, place: Path, *, validate: bool) -> Path:
         return create_graph(raw, place).path
     if name == "bitcoin_otc":
         return create_graph(_with_degrees(arrays, masks), place).path
-    return create_graph(_entities(name, data, masks), place, ImportOptions(inverse=True)).path
+    columns = {"y": arrays["y"], **masks}
+    if name == "rdf_mutag":
+        columns["x"] = _relation_counts(arrays)
+    return create_graph(_entities(name, data, columns), place, ImportOptions(inverse=True)).path
 
 
 def _masks(arrays: Columns, validate: bool) -> Columns:
@@ -49,18 +52,26 @@ def _masks(arrays: Columns, validate: bool) -> Columns:
     return {"train": train & ~val, "val": val, "test": test}
 
 
-def _entities(name: str, data: Path, masks: Columns) -> RawGraph:
-    """A graph of entities without features; relations get inverses on import."""
+def _entities(name: str, data: Path, columns: Columns) -> RawGraph:
+    """A graph of entities; relations get inverses on import."""
     raw = open_inputs([str(data / f"{name}.npz")], memory=1 << 30)
-    labels = np.load(data / f"{name}.npz")["y"]
     return RawGraph(
         edges=raw.edges,
-        tables=(ArrayTable("labels", {"y": labels, **masks}),),
+        tables=(ArrayTable("entities", columns),),
         nodes=raw.nodes,
         edge_types=raw.edge_types,
         directed=True,
         origin=raw.origin,
     )
+
+
+def _relation_counts(arrays: Columns) -> NDArray[np.float32]:
+    """For each entity the logarithms of how many edges of each relation it has going out and coming in."""
+    count, relations = int(arrays["num_nodes"]), int(arrays["edge_type"].max()) + 1
+    found = np.zeros((count, 2 * relations))
+    for side, ends in enumerate(arrays["edge_index"]):
+        np.add.at(found, (ends, side * relations + arrays["edge_type"]), 1)
+    return np.log1p(found).astype(np.float32)
 
 
 def _by_type(arrays: Columns, masks: Columns) -> RawGraph:
