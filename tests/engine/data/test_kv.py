@@ -47,7 +47,7 @@ def in_team(workers: int, near: bool, parts: Parts, work: Callable[[KeyValueStor
 
     def run(team: Team) -> Any:
         team.near = frozenset({team.rank ^ 1} & set(range(team.size))) if near else frozenset()
-        return work(KeyValueStore(Places(open_parts(parts.path), team), resident=1 << 14), Calls(0, Channel.FETCH))
+        return work(KeyValueStore(Places(open_parts(parts.path), team), resident=64), Calls(0, Channel.FETCH))
 
     return run_threads(workers, run)
 

@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Table
+from starling.engine.row_ranges import give_back, row_ranges
 from starling.kernels.rows import move_rows
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts, Shard
 
 Kind = Literal["node", "edge"]
 """Node tables have a row for every global id, edge tables one for every entry of the parts' neighbour lists."""
-
-_FAULT_BYTES = 1 << 16
-"""The system maps up to so many bytes around a row that is touched."""
 
 
 class KeptTable(Protocol):
@@ -47,7 +45,8 @@ class KeptTable(Protocol):
 class StoredTable:
     """A table of a parts directory; the rows of parts that are read here are mapped when they are first asked for.
 
-    `resident` bounds the pages that mapped rows may hold: beyond it they are given back. Sparse tables come dense, as float32.
+    `resident` bounds the pages that mapped rows hold: larger ranges of a file are read in ascending order, one after the other, and
+    given back. None leaves that to the system. Sparse tables come dense, as float32.
     """
 
     def __init__(self, parts: Parts, kind: Kind, name: str, *, resident: int | None = None) -> None:
@@ -64,10 +63,7 @@ class StoredTable:
             return
         if part not in self._opened:
             self._opened[part] = _PartRows(self._parts.shard(part), self._kind, self._name, self.table.of_type, self.dtype)
-        self._opened[part].move(rows, out, places)
-        if self._resident is not None and sum(opened.touched for opened in self._opened.values()) > self._resident:
-            for opened in self._opened.values():
-                opened.give_back()
+        self._opened[part].move(rows, out, places, self._resident)
 
 
 class _PartRows:
@@ -75,13 +71,11 @@ class _PartRows:
 
     def __init__(self, shard: Shard, kind: Kind, name: str, of_type: str | None, dtype: np.dtype[Any]) -> None:
         table = shard.node_table(name) if kind == "node" else shard.edge_table(name)
-        self.touched = 0
         self._file: mmap.mmap | None = None
         self._sparse: CsrTable | None = table if isinstance(table, CsrTable) else None
         self._words: NDArray[Any] | None = None if isinstance(table, CsrTable) else words_of(np.asarray(table))
         if isinstance(table, np.memmap):
             self._file = getattr(table, "_mmap", None)
-        self._size = 0 if isinstance(table, CsrTable) else table.nbytes
         self._dtype, self._type_row = dtype, None
         if of_type is not None:  # a row for each owned node of one type: nodes are named by their place among all
             code = shard.parts.node_types.index(of_type)
@@ -89,7 +83,7 @@ class _PartRows:
             self._is_of_type = np.asarray(shard.node_table("type")) == code
             self._of_type = of_type
 
-    def move(self, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any]) -> None:
+    def move(self, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any], resident: int | None) -> None:
         if self._type_row is not None:
             if not self._is_of_type[rows].all():
                 raise InputError(f"Expected nodes of the type '{self._of_type}', got others among them.")
@@ -98,16 +92,12 @@ class _PartRows:
             out[places] = words_of(self._sparse.dense(rows).astype(self._dtype, copy=False))
             return
         assert self._words is not None
-        move_rows(self._words, rows, out, places)
-        if self._file is not None:
-            self.touched = min(
-                self.touched + len(rows) * max(_FAULT_BYTES, self._words.itemsize * self._words.shape[1]), self._size
-            )
-
-    def give_back(self) -> None:
-        if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._file.madvise(mmap.MADV_DONTNEED)
-        self.touched = 0
+        if resident is None or self._file is None:
+            move_rows(self._words, rows, out, places)
+            return
+        for some in row_ranges(rows, max(1, resident // max(1, self._words.itemsize * self._words.shape[1]))):
+            move_rows(self._words, rows[some], out, places[some])
+            give_back(self._file)
 
 
 def blank_rows(count: int, row_shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:

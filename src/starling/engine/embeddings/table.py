@@ -7,7 +7,6 @@ pages back before the next. Both give the same bits, since the same kernels work
 
 from __future__ import annotations
 
-import itertools
 import math
 import mmap
 import os
@@ -24,6 +23,7 @@ from starling.core.errors import StarlingError
 from starling.core.keyed import stream_key
 from starling.core.memory import format_bytes
 from starling.engine.embeddings.optimizers import SPARSE_OPTIMIZERS, SparseName
+from starling.engine.row_ranges import give_back, row_ranges
 from starling.kernels.rows import gather_rows, move_rows
 from starling.kernels.sparse_steps import fill_uniform
 from starling.nn.inputs import LearntRows
@@ -144,20 +144,14 @@ class EmbeddingTable:
         if not self.on_disk:
             yield None
             return
-        order = np.argsort(index, kind="stable")
-        size = self._rows_at_once(arrays)
-        bounds = np.searchsorted(index[order], np.arange(0, self.count + size, size))
-        for start, stop in itertools.pairwise(bounds.tolist()):
-            if stop > start:
-                yield order[start:stop]
-                self._give_back()
+        for places in row_ranges(index, self._rows_at_once(arrays)):
+            yield places
+            self._give_back()
 
     def _rows_at_once(self, arrays: int) -> int:
         """Rows of so many arrays that may be resident together."""
         return max(1, (self._resident or 0) // max(1, 4 * self.width * arrays))
 
     def _give_back(self) -> None:
-        """Mapped pages count as resident memory until the system is told that they are not needed; what was written stays."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            for pages in self._files:
-                pages.madvise(mmap.MADV_DONTNEED)
+        for pages in self._files:
+            give_back(pages)
