@@ -4,9 +4,9 @@
 
 Every run is a line of results/data_accuracy.jsonl; what is there already is not run again, so the script may be stopped at any
 time. As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, test accuracy at the
-best validation. With `gradient` a team of as many workers as parts are threads of one process, whose losses have the bits of
-processes; with `average` one worker takes all parts in turn, which has the bits of any number of them. The table goes to
-docs/model-averaging.md.
+best validation. A step has 128 targets of all workers together; with `average` 128 / parts of each part. With `gradient` a team of
+as many workers as parts are threads of one process, whose losses have the bits of processes; with `average` one worker takes all
+parts in turn, which has the bits of any number of them. The table goes to docs/model-averaging.md.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from starling.train.trainer import fit
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "data_accuracy.jsonl"
 MODELS, PARTS, SYNCS = ("gcn", "sage", "gat"), (4, 8, 16), ("gradient", "average")
+BATCH = 128
 Tables = dict[str, dict[str, Any]]
 CASES: dict[str, LabelledGraph] = {
     # the paper trains on half of the citation graphs' nodes or more, so these are split anew
@@ -81,12 +82,15 @@ def all_runs(seeds: int, models: tuple[str, ...]) -> Iterator[Run]:
 def settings_of(run: Run, path: Path) -> Tables:
     graph = CASES[run.graph]
     workers = run.parts if run.parts and run.sync == "gradient" else 1
+    batch = (
+        max(8, BATCH // run.parts) if run.parts and run.sync == "average" else BATCH
+    )  # as many steps an epoch as one process
     data: Tables = {"team": {"parallel": "data", "workers": workers}, "sync": {"name": run.sync}} if run.parts else {}
     return merge(
         {
             "data": {"path": str(path), "normalize": graph.normalize},
             "model": {"layers": 2, "hidden": 64, "dropout": 0.5},
-            "strategy": {"name": "mini", "batch_size": 128},
+            "strategy": {"name": "mini", "batch_size": batch},
             "optimizer": {"lr": 0.01},
             "run": {"epochs": 60, "evaluate_every": 2, "seed": run.seed},
         },

@@ -45,7 +45,8 @@ def prepare(asked: argparse.Namespace) -> Path:
     graph, parts = asked.work / f"graph-{asked.nodes}", asked.work / f"parts-{asked.nodes}-{asked.parts}"
     if not graph.is_dir() and not parts.is_dir():
         size = ("--nodes", str(asked.nodes), "--edges", str(asked.nodes * asked.degree), "--features", str(asked.features))
-        call("generate", "dcsbm", *size, "--classes", "32", "--split", "10/2/2", "--memory", "4GiB", "-o", str(graph))
+        kind = ("--classes", str(max(32, asked.nodes // 24_000)), "--mix", "0.1", "--signal", "1", "--split", "10/2/2")
+        call("generate", "dcsbm", *size, *kind, "--memory", "4GiB", "-o", str(graph))
     if not parts.is_dir():
         call("partition", str(graph), "-p", str(asked.parts), "--memory", "6GiB", "-o", str(parts))
     return parts

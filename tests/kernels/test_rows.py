@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starling.kernels.rows import add_rows, gather_rows, rows_of, scatter_rows
+from starling.kernels import rows
+from starling.kernels.rows import add_rows, gather_mapped_rows, gather_rows, rows_of, scatter_rows
 
 
 def test_by_hand() -> None:
@@ -48,3 +51,17 @@ def test_many_rows_on_threads() -> None:
     expected[index] += source
     add_rows(source, index, out, threads=3)
     assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("held", [1 << 24, 1 << 17])
+def test_gather_from_a_mapped_file(tmp_path: Path, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces of two rows where little may be held, and in one piece where rows lie together."""
+    monkeypatch.setattr(rows, "_HELD_BYTES", held)
+    matrix = np.random.default_rng(0).random((3000, 33), np.float32)
+    np.save(tmp_path / "x.npy", matrix)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    pages = mapped._mmap
+    for index in (np.array([2999, 0, 7, 1500, 7]), np.arange(40, 90), np.arange(0)):
+        out = np.empty((len(index), 33), np.float32)
+        gather_mapped_rows(np.asarray(mapped), pages, index, out)
+        np.testing.assert_array_equal(out, matrix[index])

@@ -101,7 +101,7 @@ def test_one_part_equals_one_process_to_the_bit(place: Path, tmp_path: Path, eve
         {"strategy": {"name": "global"}, "model": {"name": "gcn", "edge_weights": True, "norm": "batch"}},
         {"strategy": {"name": "cluster", "clusters": 3}, "sync": {"moments": "reset"}},
         {"strategy": {"name": "saint", "count": 10, "coverage": 5}, "optimizer": {"name": "sgd", "momentum": 0.9}},
-        {"data": {"normalize": "standard"}, "model": {"jump": "cat"}, "run": {"memory": 608 << 20}},
+        {"data": {"normalize": "standard"}, "model": {"jump": "cat"}, "run": {"memory": 640 << 20}},
     ],
     ids=["mini", "corrected", "global", "cluster", "saint", "scaled"],
 )
@@ -110,7 +110,7 @@ def test_any_number_of_workers_gives_the_same_bits(place: Path, tmp_path: Path, 
     (alone,) = train(path, tmp_path / "1", 1, changes)
     for workers in (2, 4):
         if "memory" in changes.get("run", {}):
-            changes = merged(changes, {"run": {"memory": workers * (608 << 20)}})
+            changes = merged(changes, {"run": {"memory": workers * (640 << 20)}})
         for found in train(path, tmp_path / str(workers), workers, changes):
             assert_identical(found, alone)
             assert found.workers == workers
@@ -213,7 +213,7 @@ BAD: list[tuple[Tables, str]] = [
     ({"team": {"shuffle": "global"}}, "Leave it out"),
     ({"sync": {"staleness": 1}}, "--staleness and --in-flight are for --sync stale"),
     ({"team": {"workers": 6}}, "at most as many workers as parts, got 6 workers for 5 parts"),
-    ({"run": {"memory": 1 << 20}}, "needs 608.0 MiB at least; got 1.0 MiB"),
+    ({"run": {"memory": 1 << 20}}, "needs 640.0 MiB at least; got 1.0 MiB"),
     ({"embedding": {"dim": 4}}, "Rows of embeddings move at their owner"),
     ({"sync": {"every": 0}}, "every"),
 ]
@@ -242,7 +242,7 @@ def test_a_vertex_cut_is_refused(tmp_path: Path) -> None:
 
 def test_memory_is_kept_to(tmp_path: Path) -> None:
     """More features than the budget leaves beside the program, and twice what parts may hold of it; evaluation included."""
-    memory, nodes = (608 << 20), 60_000
+    memory, nodes = (640 << 20), 60_000
     graph = trainable_graph(tmp_path / "g", nodes=nodes, features=350, edges=120_000)
     assert (graph.path / "x.npy").stat().st_size > memory - PROGRAM_BYTES
     path = cut(graph, tmp_path / "cut", 24, np.arange(nodes) * 24 // nodes)

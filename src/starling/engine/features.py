@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
-from starling.kernels.rows import gather_rows
+from starling.kernels.rows import gather_mapped_rows, gather_rows
 from starling.nn.inputs import LearntRows
 from starling.store.graph import CsrTable
 
@@ -69,9 +68,10 @@ class DenseFeatures(Features):
 
     def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
         out = np.empty((len(index), self.width), self._bits.dtype)
-        gather_rows(self._bits, index, out)
-        if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._file.madvise(mmap.MADV_DONTNEED)
+        if self._file is None:
+            gather_rows(self._bits, index, out)
+        else:
+            gather_mapped_rows(self._bits, self._file, index, out)
         return out.view(self._matrix.dtype).astype(np.float32, copy=False)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.kernels.rows import gather_rows
+from starling.kernels.rows import gather_mapped_rows, gather_rows
 
 
 class RowTable:
@@ -64,8 +64,10 @@ class RowTable:
     def rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
         """The rows of these nodes, in fresh memory."""
         out = np.empty((len(index), self.width), np.float32)
-        gather_rows(self._rows, np.ascontiguousarray(index), out)
-        self._give_back()
+        if self._pages is None:
+            gather_rows(self._rows, np.ascontiguousarray(index), out)
+        else:
+            gather_mapped_rows(self._rows, self._pages, np.ascontiguousarray(index), out)
         return out
 
     def _give_back(self) -> None:

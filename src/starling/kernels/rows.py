@@ -6,6 +6,7 @@ weight matrices) without a copy. bfloat16 arrives as its 16 bits and is widened 
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.kernels.parallel import parallel_for
+
+_HELD_BYTES, _FAULT_BYTES = 1 << 24, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,21 @@ def rows_of(matrix: NDArray[Any]) -> Rows:
 def gather_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], threads: int | None = None) -> None:
     """``out[i] = source[index[i]]`` for 2-D C-ordered arrays of any one type."""
     parallel_for(len(index), lambda start, stop: _gather(source, index, out, start, stop), _few(out, threads))
+
+
+def gather_mapped_rows(source: NDArray[Any], file: mmap.mmap, index: NDArray[Any], out: NDArray[Any]) -> None:
+    """`gather_rows` out of a mapped file, whose pages are given back on the way: at most 16 MiB of them are held at once.
+
+    Mapped pages count as resident memory, and the system maps up to 64 KiB around each row that is touched.
+    """
+    row_bytes = max(1, source.shape[1] * source.itemsize)
+    at_once = max(1, _HELD_BYTES // max(_FAULT_BYTES, row_bytes))
+    if len(index) > at_once and (int(index.max()) - int(index.min())) * row_bytes <= _HELD_BYTES:
+        at_once = len(index)  # rows that lie together share their pages
+    for start in range(0, len(index), at_once):
+        gather_rows(source, index[start : start + at_once], out[start : start + at_once])
+        if hasattr(mmap, "MADV_DONTNEED"):
+            file.madvise(mmap.MADV_DONTNEED)
 
 
 def scatter_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], threads: int | None = None) -> None:

@@ -30,7 +30,7 @@ from starling.train.setup import (
 )
 from starling.train.tasks import make_task
 
-PROGRAM_BYTES = 544 << 20
+PROGRAM_BYTES = 576 << 20
 """What a training process holds beside its data: the interpreter, torch, compiled kernels, metrics."""
 _LEAST = 64 << 20
 _PART_SHARE = 2
