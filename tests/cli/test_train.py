@@ -139,7 +139,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "unknown table": (["--set", "modle.hidden=4"], r"no table \[modle\]. Did you mean 'model'"),
     "not a setting": (["--set", "hidden=4"], r"Expected --set as table.name=value"),
     "no config": (["--config", "{place}/none.toml"], r"Cannot read"),
-    "fan-outs": (["--strategy", "mini", "--fanouts", "5"], r"Expected 2 fan-outs, one a layer, got 1"),
+    "fan-outs": (["--strategy", "mini", "--fanouts", "5", "--layers", "2"], r"Expected 2 fan-outs, one a layer, got 1"),
     "batch too large": (["--strategy", "mini", "--batch-size", "37"], r"at most the 36 training nodes, got 37"),
     "idle flag": (["--batch-size", "5"], r"global has no setting 'batch_size'"),
     "no such file": (["--model", "{place}/none.py:Net"], r"There is no file .*none.py to load the model Net"),

@@ -25,8 +25,23 @@ def test_round_trip(tmp_path: Path) -> None:
     again = RunConfig.read(tmp_path / "c.toml")
     assert again.data.path == tmp_path / "a graph", "paths start at the folder of the file"
     assert again.model_copy(update={"data": config.data}) == config
-    assert config.model.settings == {"heads": 2, "norm": "batch"}
+    assert config.model.settings == {"heads": 2, "norm": "batch", "layers": 2}
     assert config.optimizer.name == "adam"
+
+
+@pytest.mark.parametrize(
+    ("fanouts", "model", "layers"),
+    [
+        ("15,10,5", {}, 3),
+        ([15], {"name": "pyg:SAGEConv"}, 1),
+        ("15,10,5", {"layers": 2}, 2),
+        ("cites:10,5;*:5,5", {}, None),
+        ("15,10", {"name": "mine.py:Mine"}, None),
+    ],
+)
+def test_as_many_layers_as_fan_outs(fanouts: Any, model: dict[str, Any], layers: int | None) -> None:
+    tables = {"data": {"path": "g"}, "strategy": {"name": "mini", "fanouts": fanouts}, "model": model}
+    assert RunConfig.from_tables(tables).model.settings.get("layers") == layers
 
 
 def test_later_layers_lie_on_top() -> None:

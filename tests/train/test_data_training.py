@@ -26,7 +26,7 @@ from tests.engine.hybrid.runs import cut
 from tests.support.source import ROOT
 from tests.support.trainable import trainable_graph
 
-SAGE = {"name": "sage", "hidden": 8}
+SAGE = {"name": "sage", "hidden": 8, "layers": 2}
 STAGES = ["schedule", "sample", "fetch", "compact", "copy"]
 
 
@@ -52,7 +52,7 @@ def lines_of(run: Path) -> list[dict[str, Any]]:
 
 def test_the_command(parts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two real processes, three hops of samples; every epoch says how busy and how full the stages were."""
-    how = ("--strategy", "mini", "--fanouts", "15,10,5", "--layers", 3, "--hidden", 8, "--batch-size", 10, "--epochs", 3)
+    how = ("--strategy", "mini", "--fanouts", "15,10,5", "--hidden", 8, "--batch-size", 10, "--epochs", 3)
     told = run_json(capsys, "train", parts, "--parallel", "data", *how, "--workers", 2, "--run", tmp_path / "run")
     assert (told["parallel"], told["workers"], told["epochs"]) == ("data", 2, 3)
     assert told["test"] > 1 / 3
@@ -62,6 +62,7 @@ def test_the_command(parts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
             assert all(stage["seconds"] >= 0 and stage["fill"] >= 0 for stage in worker["stages"].values())
     config = RunConfig.read(tmp_path / "run" / "config.toml")
     assert (config.team.parallel, config.team.shuffle) == ("data", "local")
+    assert config.model.settings["layers"] == 3  # as many as fan-outs
 
 
 def test_a_graph_by_one_worker(graph: Graph, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ chosen name; the rest are the small models named below, each in its component's 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -199,7 +200,7 @@ class RunConfig(Record):
         if unknown:
             raise InputError(f"A config has no table [{unknown[0]}]. {nearest(unknown[0], cls.model_fields)}")
         made: dict[str, Any] = {}
-        for name, table in tables.items():
+        for name, table in _with_layers(tables).items():
             kind = cls.model_fields[name].annotation
             if kind is Choice:
                 made[name] = Choice.from_table({"name": cls.model_fields[name].default.name, **table}, name)
@@ -230,6 +231,17 @@ class RunConfig(Record):
     def to_toml(self) -> str:
         """The text of that file."""
         return write_tables(self.to_tables())
+
+
+def _with_layers(tables: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Where fan-outs are given and the number of layers is not, there are as many layers."""
+    fanouts, model = tables.get("strategy", {}).get("fanouts"), tables.get("model", {})
+    if isinstance(fanouts, str):
+        fanouts = None if ":" in fanouts else fanouts.split(",")
+    own = not re.fullmatch(r"[^:]*|pyg:.*", str(model.get("name", "")))  # a class of the user knows its layers
+    if own or not isinstance(fanouts, list | tuple) or not fanouts or "layers" in model:
+        return tables
+    return {**tables, "model": {**model, "layers": len(fanouts)}}
 
 
 _CHOICES = {name for name, field in RunConfig.model_fields.items() if field.annotation is Choice}
