@@ -132,7 +132,7 @@ def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, threa
     if settings.sampling == "layerwise":
         raise InputError(
             "Layer-wise sampling draws from all rows of a layer at once, which a team of workers does not hold in one place. "
-            "Use --parallel data, or one worker."
+            "Use one worker."
         )
     if settings.past:
         raise InputError(
