@@ -89,7 +89,7 @@ def forecast(
     ] = None,
     simulate: Annotated[
         int | None,
-        typer.Option(min=1, max=4096, help="Also simulate clusters of 1, 2, 4 … up to so many workers.", **_MACHINES),
+        typer.Option(min=1, max=2048, help="Also simulate clusters of 1, 2, 4 … up to so many workers.", **_MACHINES),
     ] = None,
     calibration: Annotated[
         Path | None,
@@ -116,7 +116,7 @@ def forecast(
 
     link = None if network is None else parse_network(network)
     asked = Asked(workers, strategy, parallel, batch_size, read_fanouts(fanouts, layers))
-    request = Request(asked, model, layers, hidden, dropout, worker_memory, link, threads, simulate)
+    request = Request(asked, model, layers, hidden, dropout, worker_memory, link, threads, simulate, seed)
     given = {"--nodes": nodes, "--edges": edges, "--features": features}
     silent = quiet or json
     if path is None:

@@ -147,6 +147,11 @@ def test_contradictions_are_refused(asked: Asked, match: str) -> None:
         told(Request(asked))
 
 
+def test_dropout_where_there_is_nothing_to_drop_is_refused() -> None:
+    with pytest.raises(InputError, match="no inner layers"):
+        told(Request(Asked(), model="sgc", dropout=0.5))
+
+
 def test_a_model_without_what_it_reads_is_refused() -> None:
     for name, match in (("gate", "edge attributes"), ("rgcn", "edge types"), ("gatt", "Did you mean 'gat'")):
         with pytest.raises(InputError, match=match):

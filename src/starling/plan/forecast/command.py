@@ -22,6 +22,7 @@ class Told:
     layers: int
     hidden: int
     dropout: float = 0.0
+    seed: int = 0
 
 
 def train_flags(plan: Plan) -> dict[str, str]:
@@ -52,12 +53,14 @@ def command_line(plan: Plan, told: Told) -> str:
     before = ""
     if not told.is_parts and way.in_turn:
         parts = path.with_name(f"{path.name}-parts{way.parts}")
-        before = shlex.join(["starling", "partition", str(path), "-p", str(way.parts), "-o", str(parts)]) + " && "
+        words = ["starling", "partition", str(path), "-p", str(way.parts), "-o", str(parts)]
+        before = shlex.join(words + (["--seed", str(told.seed)] if told.seed else [])) + " && "
         path = parts
     words = ["starling", "train", str(path), "--model", told.model, "--layers", str(told.layers), "--hidden", str(told.hidden)]
     if told.model == "sgc":
         words = words[:-2]
     words += ["--dropout", f"{told.dropout:g}"] if told.dropout else []
+    words += ["--seed", str(told.seed)] if told.seed else []
     for flag, value in train_flags(plan).items():
         words += [flag, value]
     return before + shlex.join(words)

@@ -66,6 +66,8 @@ def forecast_model(name: str, facts: GraphFacts, *, layers: int = 2, hidden: int
         raise InputError("The model gate reads edge attributes, and the graph has none. Say --edge-features, or choose gat.")
     if name == "rgcn" and not facts.relations:
         raise InputError("The model rgcn reads edge types, and the graph has none. Say --relations, or choose gcn.")
+    if name == "sgc" and dropout:
+        raise InputError(f"The model sgc has no inner layers to drop values of, got --dropout {dropout:g}. Leave it out.")
     if name in ATTENTION and layers > 1 and hidden % _HEADS:
         raise InputError(f"Expected --hidden divisible by the {_HEADS} heads of {name}, got {hidden}.")
     shape = model_shape(

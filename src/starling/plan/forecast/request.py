@@ -35,6 +35,7 @@ class Request:
     network: Network | None = None
     threads: int | None = None
     simulate: int | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Answer:
     def told(self) -> Told:
         """What a command must say again."""
         r = self.request
-        return Told(self.subject.path, self.subject.parts is not None, r.model, r.layers, r.hidden, r.dropout)
+        return Told(self.subject.path, self.subject.parts is not None, r.model, r.layers, r.hidden, r.dropout, r.seed)
 
     def to_json(self) -> dict[str, Any]:
         """With the keys of docs/forecast.md."""
