@@ -8,19 +8,32 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.core.environment import core_count
-from starling.launch import calibrate, measure_rates
+from starling.launch import calibrate, measure_rates, measure_training
 from starling.plan.calibration import Rates
 from tests.support.rates import rates
+
+
+def pretended_epoch(graph: Any, model: dict[str, Any], strategy: dict[str, Any], epochs: int) -> float:
+    """Training on next to nothing takes what it must; any other three times what it should."""
+    if model["hidden"] == 8:
+        return 60 * (1e-3 + model["layers"] * 1e-4)
+    return 1.2e-3 + 3 * 5e-3 if strategy["name"] == "global" else 2 * (1.2e-3 + 3 * 5e-3)
 
 
 def test_all_rates_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure_rates, "_SECONDS", {False: 0.0, True: 0.0})
     monkeypatch.setattr(measure_rates, "_REACHES", (1 << 17, 1 << 20, 1 << 28))
-    monkeypatch.setattr(measure_rates, "_step_seconds", lambda graph, layers, epochs: 1e-3 + layers * 1e-4)
+    monkeypatch.setattr(measure_training, "_NODES", 400)
+    monkeypatch.setattr(measure_training, "_EDGES", 3000)
+    monkeypatch.setattr(measure_training, "_BATCH", 20)
+    monkeypatch.setattr(measure_training, "_CASES", (("gcn", None), ("gat", "3,2")))
+    monkeypatch.setattr(measure_training, "_epoch_seconds", pretended_epoch)
+    monkeypatch.setattr(measure_training, "_price", lambda *_: 1.2e-3 + 5e-3)
     found = measure_rates.measure_rates(quick=True)
     assert [point.at for point in found.spmm] == [1 << 17, 1 << 20], "the largest table is left out in a hurry"
     assert found.layer == pytest.approx(1e-4)
     assert found.step == pytest.approx(1e-3)
+    assert found.overall == pytest.approx(3, rel=1e-3), "as much longer as we pretend"
     assert 1e8 < found.memory_bandwidth < 1e13
     assert found.alpha < 1e-6
 

@@ -6,16 +6,15 @@ one to warm up, since whatever else the machine does can only make a run longer;
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from starling.core.environment import thread_count
+from starling.launch.measure_training import overall, overheads
 from starling.plan.calibration import Point, Rates
 
 _SECONDS = {False: 0.25, True: 0.06}
@@ -24,7 +23,6 @@ _LEAST, _MOST = 3, 200
 _WIDTH, _DEGREE = 64, 16
 _MATRICES = ((16, 8), (32, 32), (64, 64), (128, 64), (128, 128), (256, 256), (602, 256), (1433, 256))
 _REACHES = (1 << 17, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28)
-_STEPS = 60
 
 
 def typical_seconds(work: Callable[[], object], quick: bool = False) -> float:
@@ -41,8 +39,8 @@ def typical_seconds(work: Callable[[], object], quick: bool = False) -> float:
 
 def measure_rates(quick: bool = False) -> Rates:
     """All rates of this process."""
-    layer, step = _overheads(quick)
-    return Rates(
+    layer, step = overheads(quick)
+    rates = Rates(
         threads=thread_count(),
         **_elementwise(quick),
         beta=_products(quick),
@@ -53,6 +51,7 @@ def measure_rates(quick: bool = False) -> Rates:
         layer=layer,
         step=step,
     )
+    return rates.model_copy(update={"overall": overall(rates, quick)})
 
 
 def _elementwise(quick: bool) -> dict[str, float]:
@@ -79,15 +78,18 @@ def _elementwise(quick: bool) -> dict[str, float]:
 
 
 def _products(quick: bool) -> tuple[Point, ...]:
-    """β: a product of many rows with one matrix, by the numbers in it."""
+    """β: products of many rows with one matrix, by the numbers in it: for the output, the rows' gradient and the matrix's."""
     import torch
 
     points = []
     for fan_in, fan_out in _MATRICES:
-        rows = min(65536, max(512, (1 << 25) // (fan_in * fan_out)))
-        x, w, out = torch.randn(rows, fan_in), torch.randn(fan_in, fan_out), torch.empty(rows, fan_out)
-        seconds = typical_seconds(partial(torch.mm, x, w, out=out), quick)
-        points.append(Point(at=fan_in * fan_out, seconds=seconds / (rows * fan_in * fan_out)))
+        rows = max(4096, min(16384, (1 << (28 if quick else 30)) // (fan_in * fan_out)))
+        x, w, gradient = torch.randn(rows, fan_in), torch.randn(fan_in, fan_out), torch.randn(rows, fan_out)
+
+        def products(x: Any = x, w: Any = w, gradient: Any = gradient) -> Any:
+            return x @ w, gradient @ w.T, x.T @ gradient  # in fresh memory, as in training
+
+        points.append(Point(at=fan_in * fan_out, seconds=typical_seconds(products, quick) / (3 * rows * fan_in * fan_out)))
     return tuple(points)
 
 
@@ -162,37 +164,3 @@ def _bandwidth(quick: bool) -> float:
 
     a, b = torch.zeros(1 << 24), torch.zeros(1 << 24)
     return 2 * a.nbytes / typical_seconds(lambda: b.copy_(a), quick)
-
-
-def _overheads(quick: bool) -> tuple[float, float]:
-    """Seconds of a layer and of a step that no size explains: from real training on next to nothing, with 2 and with 5 layers."""
-    from starling.store.graph import create_graph
-    from starling.stream.generators import GENERATORS
-    from starling.stream.ingest import ImportOptions
-
-    generator = GENERATORS["dcsbm"]
-    settings = generator.settings(nodes=4 * _STEPS, edges=4 * _STEPS, classes=2, features=8, split=(50, 25, 25), seed=0)
-    with tempfile.TemporaryDirectory(prefix="starling-calibrate-") as folder:
-        graph = Path(folder) / "graph"
-        create_graph(
-            generator.make(settings), graph, ImportOptions(direction="undirected", self_loops="drop", duplicates="drop")
-        )
-        few, many = (_step_seconds(graph, layers, 3 if quick else 7) for layers in (2, 5))
-    layer = max((many - few) / 3, 1e-6)
-    return layer, max(few - 2 * layer, 1e-6)
-
-
-def _step_seconds(graph: Path, layers: int, epochs: int) -> float:
-    """A step of two targets, in the middle epoch."""
-    from starling.train.config import RunConfig
-    from starling.train.trainer import fit
-
-    config = RunConfig.from_tables(
-        {
-            "data": {"path": graph},
-            "model": {"name": "gcn", "layers": layers, "hidden": 8},
-            "strategy": {"name": "mini", "batch_size": 2},
-            "run": {"epochs": epochs, "evaluate_every": epochs},
-        }
-    )
-    return fit(config, graph.parent / f"run-{layers}").epoch_seconds_median / _STEPS

@@ -66,6 +66,8 @@ class Rates(Record):
     """A layer of a step, forward and backward, however small."""
     step: Seconds
     """The rest of a step, however small: batch, loss, optimiser."""
+    overall: Annotated[float, Field(gt=0, lt=1e3, allow_inf_nan=False)] = 1.0
+    """How much longer real training takes than its operations one by one: cold caches, fresh memory, threads that wake up."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -138,6 +138,7 @@ def _linear(shape: LayerShape, size: LayerSize, first: bool, constant: bool) -> 
 def _attention(shape: LayerShape, size: LayerSize, first: bool) -> LayerWork:
     back, passes = 1 if first else 2, _ATTENTION_PASSES[shape.kind]
     products = [Product(size.sources - size.mirrors, shape.fan_in, shape.width, backward=back)]
+    products += [Product(rows, shape.width, shape.heads) for rows in (size.sources, size.destinations)]  # halves of the scores
     if shape.kind == "gatv2":
         products.append(Product(size.destinations, shape.fan_in, shape.width, backward=back))
     if shape.edge_features:

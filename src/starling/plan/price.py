@@ -23,6 +23,8 @@ _OPTIMISER_BYTES = 28
 """Adam reads and writes weight, gradient and two moments of every parameter."""
 _WEIGHT_COPIES = 5
 """Weight, gradient, two moments, and the best so far."""
+_ELU = 6
+"""Attention's activation takes an exponential, about as long as so many plain ones."""
 _CACHE_BYTES = 4 << 20
 """Matrices above this size do not stay in a core's caches from one pass to the next."""
 _EDGE_BYTES = 12
@@ -106,14 +108,15 @@ def price_step(model: ModelShape, sizes: Sequence[LayerSize], targets: float, ra
     fetched = sizes[0].sources - sizes[0].mirrors
     width, planning, inputs = model.layers[0].fan_in, 0.0, 0.0
     if kind.planned:
-        planning = rates.plan * sum(size.edges for size in sizes) + fetched * width * rates.spmm[-1].seconds
+        taken, read = sum(size.edges for size in sizes), fetched * width
+        planning = rates.overall * (rates.plan * taken + rates.spmm[-1].seconds * read)
         inputs = sizes[0].sources * width * _FLOAT
     held = inputs + sum(layer.held for layer in priced) + _gradients(model, sizes) + _WEIGHT_COPIES * _FLOAT * model.parameters
     return StepPrice(tuple(priced), planning, updating, held, model.parameters)
 
 
 def _layer(shape: LayerShape, size: LayerSize, work: LayerWork, rates: Rates, kind: StepKind) -> LayerPrice:
-    forward = backward = rates.layer / 2
+    forward = backward = 0.0
     for product in work.products:
         seconds = product.multiply_adds * rates.beta_of(product.fan_in, product.fan_out)
         forward += product.forward * seconds
@@ -124,7 +127,8 @@ def _layer(shape: LayerShape, size: LayerSize, work: LayerWork, rates: Rates, ki
     forward += work.scores * rates.softmax / 2
     backward += work.scores * rates.softmax / 2
     given = size.destinations * shape.fan_out
-    forward += _elementwise(rates, rates.gamma, given) + _elementwise(rates, rates.alpha, given)
+    activations = _ELU if work.scores else 1
+    forward += activations * _elementwise(rates, rates.gamma, given) + _elementwise(rates, rates.alpha, given)
     backward += _elementwise(rates, rates.eta, given) + _elementwise(rates, rates.alpha, given)
     held = _FLOAT * (work.kept + given)
     if kind.planned:
@@ -132,6 +136,7 @@ def _layer(shape: LayerShape, size: LayerSize, work: LayerWork, rates: Rates, ki
         if work.turned:
             backward += rates.transpose * size.edges
     sent = size.mirrors * work.pulled * _FLOAT
+    forward, backward = (rates.layer / 2 + rates.overall * seconds for seconds in (forward, backward))
     return LayerPrice(forward, backward, held, sent, sent if work.pulled_backward else 0.0)
 
 

@@ -1,0 +1,121 @@
+"""What only real training shows: what a layer and a step cost however small, and how much longer all takes than its operations.
+
+Both from short runs of the ordinary training loop on generated graphs.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from starling.plan.calibration import Rates
+from starling.plan.expected_sizes import whole_sizes
+from starling.plan.mini import Mini
+from starling.plan.model_work import model_shape
+from starling.plan.price import StepKind, locality_of, price_step, sizes_of_plan
+from starling.plan.source import NeighbourSource, source_of_graph
+from starling.plan.strategy import PlanTask
+from starling.store.graph import Graph, create_graph
+from starling.stream.generators import GENERATORS
+from starling.stream.ingest import ImportOptions
+
+_FEATURES, _CLASSES, _HIDDEN = 64, 8, 64
+_TINY, _STEPS = 240, 60
+_NODES, _EDGES, _BATCH = 12_000, 120_000, 256
+_CASES: tuple[tuple[str, str | None], ...] = (
+    ("gcn", None),
+    ("sage", "10,5"),
+    ("gat", "10,5"),
+    ("gin", "all,all"),
+    ("sage", None),
+)
+"""Models and fan-outs of the runs that are compared with their prices; None trains on the whole graph."""
+
+
+def overheads(quick: bool) -> tuple[float, float]:
+    """Seconds of a layer and of a step that no size explains: from training on next to nothing, with 2 and with 5 layers."""
+    with _generated(_TINY, _TINY, 8, 50) as graph:
+        mini = {"name": "mini", "batch_size": 2}
+        few, many = (
+            _epoch_seconds(graph, {"name": "gcn", "layers": layers, "hidden": 8}, mini, 3 if quick else 7) / _STEPS
+            for layers in (2, 5)
+        )
+    layer = max((many - few) / 3, 1e-6)
+    return layer, max(few - 2 * layer, 1e-6)
+
+
+def overall(rates: Rates, quick: bool) -> float:
+    """Measured over predicted seconds of a step, the median over a few runs, fixed costs left out."""
+    ratios = []
+    with _generated(_NODES, _EDGES, _FEATURES, 10) as graph:
+        source, train = source_of_graph(graph), np.flatnonzero(graph.node_table("train"))
+        for name, fanouts in _CASES[:3] if quick else _CASES:
+            model = {"name": name, "hidden": _HIDDEN}
+            if fanouts is None:
+                seconds = _epoch_seconds(graph, model, {"name": "global"}, 5)
+            else:
+                mini = {"name": "mini", "batch_size": _BATCH, "fanouts": fanouts}
+                seconds = _epoch_seconds(graph, model, mini, 3) * _BATCH / len(train)
+            fixed = rates.step + 2 * rates.layer
+            ratios.append(max(seconds - fixed, 0.0) / (_price(name, fanouts, source, train, rates) - fixed))
+    return max(statistics.median(ratios), 0.1)
+
+
+def _price(name: str, fanouts: str | None, source: NeighbourSource, train: Any, rates: Rates) -> float:
+    """What a step is predicted to take."""
+    shape = model_shape(name, _FEATURES, _CLASSES, hidden=_HIDDEN)
+    if fanouts is None:
+        whole = whole_sizes(source.rows, len(source.incoming.neighbours), 2)
+        return price_step(shape, whole, len(train), rates, StepKind(planned=False, constant=name != "gat")).seconds
+    settings = Mini.Settings.model_validate({"batch_size": _BATCH, "fanouts": fanouts})
+    plan = Mini(settings, PlanTask(source, train, 2)).plan(1, 0)
+    kind = StepKind(planned=True, locality=min(locality_of(block) for block in plan.blocks))
+    return price_step(shape, sizes_of_plan(plan), _BATCH, rates, kind).seconds
+
+
+def _epoch_seconds(graph: Graph, model: dict[str, Any], strategy: dict[str, Any], epochs: int) -> float:
+    """An epoch of real training, the median without the first."""
+    from starling.train.config import RunConfig
+    from starling.train.trainer import fit
+
+    tables = {"data": {"path": graph.path}, "model": model, "strategy": strategy}
+    with tempfile.TemporaryDirectory(prefix="starling-calibrate-") as folder:
+        seconds: list[float] = []
+        watch = _Epochs(seconds)
+        run = {"epochs": epochs, "evaluate_every": epochs}
+        fit(RunConfig.from_tables({**tables, "run": run}), Path(folder) / "run", watch=watch)
+    return statistics.median(seconds[1:])
+
+
+class _Epochs:
+    """Hears how long epochs take."""
+
+    def __init__(self, seconds: list[float]) -> None:
+        self._seconds = seconds
+
+    def begin(self, epochs: int, steps: int, metric: str) -> None:
+        """Training begins."""
+
+    def step(self, epoch: int, step: int, loss: float) -> None:
+        """A step is done."""
+
+    def epoch(self, record: Any) -> None:
+        """An epoch is done."""
+        self._seconds.append(record.seconds)
+
+
+@contextmanager
+def _generated(nodes: int, edges: int, features: int, train: int) -> Iterator[Graph]:
+    """A graph for as long as the block lasts; `train` is the share of training nodes in per cent."""
+    generator = GENERATORS["dcsbm"]
+    split = (train, 5, 5)
+    settings = generator.settings(nodes=nodes, edges=edges, classes=_CLASSES, features=features, split=split, seed=0)
+    options = ImportOptions(direction="undirected", self_loops="drop", duplicates="drop")
+    with tempfile.TemporaryDirectory(prefix="starling-calibrate-") as folder:
+        yield create_graph(generator.make(settings), Path(folder) / "graph", options)
