@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -181,19 +182,17 @@ class Pending:
                 team.ledger.sent(peer, parcel.nbytes)
                 team.links.send(peer, tag, parcel)
         self.hear()
-        first = int(self._places.worker_bounds[team.rank])
-        mine = self._own_places()
-        own, answer_of = np.unique(self._ids[mine], return_inverse=True)
-        rows = np.unique(np.concatenate([own, *self._heard.values()]))
-        total = np.zeros((len(rows), values.shape[1]), values.dtype)
+        meeting = self._meeting
+        total = np.zeros((len(meeting.rows), values.shape[1]), values.dtype)
         for worker in range(team.size):
             if worker == team.rank:
-                add_rows(_summed(values, mine, answer_of, len(own)), np.searchsorted(rows, own), total)
+                mine, answer_of = self._own_places(), meeting.own_answer_of
+                add_rows(_summed(values, mine, answer_of, len(meeting.places[worker])), meeting.places[worker], total)
             elif len(self._heard[worker]):
                 shape = (len(self._heard[worker]), values.shape[1])
                 with team.links.receive(worker, tag, shape, torch.from_numpy(total[:0]).dtype) as came:
-                    add_rows(came.numpy(), np.searchsorted(rows, self._heard[worker]), total)
-        table.add(rows - first, total.reshape(len(rows), *table.row_shape))
+                    add_rows(came.numpy(), meeting.places[worker], total)
+        table.add(meeting.rows - int(self._places.worker_bounds[team.rank]), total.reshape(len(total), *table.row_shape))
 
     def _read_here(self, words: NDArray[Any]) -> int:
         """Rows that need no message."""
@@ -209,6 +208,13 @@ class Pending:
             count += len(mine)
         return count
 
+    @cached_property
+    def _meeting(self) -> _Meeting:
+        own, answer_of = np.unique(self._ids[self._own_places()], return_inverse=True)
+        by_worker = {**self._heard, self._places.team.rank: own}
+        rows = np.unique(np.concatenate(list(by_worker.values())))
+        return _Meeting(rows, answer_of, {worker: np.searchsorted(rows, ids) for worker, ids in by_worker.items()})
+
     def _own_places(self) -> NDArray[np.int64]:
         return self._by_part.of(self._places.own.start, self._places.own.stop)
 
@@ -217,6 +223,8 @@ class Pending:
         for peer in self._asked:
             if peer not in self._heard:
                 self._heard[peer] = self._places.team.links.receive_list(peer, self._tag)
+        if not isinstance(self._table, StoredTable):
+            _ = self._meeting  # made here, ahead of the push that it is for
 
     def _answer(self) -> None:
         """Send everybody the rows they ask for, each row's bytes, gathered straight into the message."""
@@ -244,6 +252,15 @@ class Pending:
         for part in self._places.own:
             places = np.arange(bounds[part], bounds[part + 1])
             table.move(part, wanted[places] - self._offsets[part], words, places)
+
+
+@dataclass(frozen=True, eq=False)
+class _Meeting:
+    """Own rows that anybody has asked for, ascending, and where each worker's are among them."""
+
+    rows: NDArray[Any]
+    own_answer_of: NDArray[np.int64]
+    places: dict[int, NDArray[np.int64]]
 
 
 def _summed(values: NDArray[Any], places: NDArray[np.int64], answer_of: NDArray[np.int64], count: int) -> NDArray[Any]:
