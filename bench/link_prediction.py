@@ -39,18 +39,18 @@ Tables = dict[str, dict[str, Any]]
 
 SAGE: Tables = {
     "task": {"name": "link", "metric": "auc"},
-    "link": {"split_edges": "90/5/5"},
+    "link": {"split_edges": "90/5/5", "negatives": "pairs"},
     "model": {"name": "sage", "hidden": 64},
-    "run": {"epochs": 20, "evaluate_every": 2},
+    "run": {"epochs": 10, "evaluate_every": 2},
 }
 DISTMULT: Tables = {
     "task": {"name": "link", "metric": "mrr"},
-    "link": {"decoder": "distmult", "loss": "softmax", "count": 32, "target_share": 0.5},
-    "model": {"name": "rgcn", "hidden": 100, "layers": 1, "bases": 8},
-    "strategy": {"name": "global"},
-    "embedding": {"dim": 100},
+    "link": {"decoder": "distmult", "loss": "softmax", "negatives": "batch", "count": 64, "width": 128},
+    "model": {"name": "rgcn", "layers": 1, "bases": 8},
+    "strategy": {"name": "mini", "batch_size": 4096},
+    "embedding": {"dim": 128},
     "optimizer": {"lr": 0.01},
-    "run": {"epochs": 100, "evaluate_every": 20},
+    "run": {"epochs": 30, "evaluate_every": 5},
 }
 SAMPLED: Tables = {"strategy": {"name": "mini", "batch_size": 16384, "fanouts": [10, 5]}, "optimizer": {"lr": 0.01}}
 
@@ -77,6 +77,7 @@ GRAPHS = {
                     "data": {"normalize": "rows"},
                     "strategy": {"name": "mini", "batch_size": 2000},
                     "optimizer": {"lr": 0.005},
+                    "run": {"epochs": 20},
                 },
             ),
         ),
