@@ -54,7 +54,7 @@ def overall(rates: Rates, quick: bool) -> float:
     """Measured over predicted seconds of a step, the median over a few runs, fixed costs left out."""
     ratios = []
     with _generated(_NODES, _EDGES, _FEATURES, 10) as graph:
-        source, train = source_of_graph(graph), np.flatnonzero(graph.node_table("train"))
+        source, train = source_of_graph(graph), np.flatnonzero(np.asarray(graph.node_table("train")))
         for name, fanouts in _CASES[:3] if quick else _CASES:
             model = {"name": name, "hidden": _HIDDEN}
             if fanouts is None:
