@@ -90,10 +90,9 @@ def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("verb", ["", "import", "generate", "export", "inspect", "partition", "doctor", "demo"])
-def test_help_is_readable(verb: str) -> None:
-    done = starling(*([verb] if verb else []), "--help")
-    assert done.status == 0
-    assert "Usage: starling" in done.out
+def test_help_is_readable(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*([verb] if verb else []), "--help"]) == 0
+    assert "Usage: starling" in capsys.readouterr().out
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
