@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from starling.core.errors import InputError
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.embeddings import EMBEDDINGS, ROWS
@@ -31,6 +32,12 @@ def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def learnt(config: RunConfig, run: Path, hosts: list[int]) -> Learnt:
     seen = learn_on_hosts(config, run, hosts)[0]
     return Learnt(seen.losses, seen.weights | {"rows": np.load(run / EMBEDDINGS / ROWS)}, seen.test, seen.bytes_sent)
+
+
+def test_a_worker_without_a_part_is_refused(parts: Path, tmp_path: Path) -> None:
+    """It would not know how wide rows are."""
+    with pytest.raises(InputError, match="need a part for every worker, got 4"):
+        learn_on_hosts(typed(parts, 5, CASE, team={"parallel": "data"}), tmp_path / "run", [0] * 5)
 
 
 @pytest.mark.parametrize("normalize", ["none", "standard"])

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
+from starling.core.errors import InputError
 from starling.core.manifest import Labels
 from starling.engine.features import DenseFeatures, Features, NoFeatures
 from starling.engine.hybrid.exchange import Calls, TeamExchange
@@ -166,6 +167,10 @@ def _before(graph: WorkerGraph, time: float, exchange: TeamExchange) -> WorkerGr
 def raw_features(graph: WorkerGraph, by_type: bool) -> Features:
     """Those of the own rows, where they lie."""
     if not graph.shards:  # more workers than parts: this one has no rows
+        if by_type or any(name.startswith("x@") for name in graph.manifest.node_tables):
+            raise InputError(
+                f"Features by node type need a part for every worker, got {graph.manifest.parts}. Partition into more parts."
+            )
         table = graph.manifest.node_tables.get("x")
         return NoFeatures(0) if table is None else DenseFeatures(np.empty((0, *table.shape[1:]), np.float32))
     return joined_features([shard_features(shard, by_type) for shard in graph.shards])
