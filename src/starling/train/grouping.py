@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,4 +87,6 @@ def constants_for(how: Cohesive.Settings) -> Constants:
     if how.costs == "paper":
         return PAPER
     calibration = read_calibration()
+    if warning := calibration.warning():
+        logging.getLogger(__name__).warning("starling: %s", warning)
     return constants_of(calibration.with_threads(calibration.machine.cores))

@@ -82,7 +82,8 @@ def _parts(task: CohesiveTask, name: str, parts: int, is_target: NDArray[np.bool
     """Parts by a partitioning method, with equally many targets in each where the method can weigh nodes."""
     kind = find_method(name).kind
     if kind != "edge-cut":
-        raise InputError(f"Cohesive batches start from parts of equal size, and {name} makes a {kind}. Use metis or flock.")
+        made = "communities" if kind == "communities" else f"a {kind}"
+        raise InputError(f"Cohesive batches start from parts of equal size, and {name} makes {made}. Use metis or flock.")
     method = make_method(name)
     load = is_target.astype(np.int64) if method.uses_load and not is_target.all() else None
     asked = PartitionTask(task.edges, parts, task.seed, task.memory, task.threads, node_load=load)
