@@ -113,6 +113,11 @@ class _Share:
 
 
 def _share(run: LinkRun, source: WorkerSource) -> _Share:
+    if run.config.data.before is not None:
+        raise InputError(
+            "Several workers number the edges of link prediction as they were imported, got --before. Use one worker, or import "
+            "the edges of that time alone."
+        )
     held, team = run.held, source.team
     training = training_share(source, held, run.split)
     addresses = find_addresses(source.graph, team, source.calls.forward())
