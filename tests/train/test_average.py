@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,11 @@ from starling.launch.trainer import Trainer
 from starling.nn.registry import MODELS
 from starling.train.average_setup import PROGRAM_BYTES
 from starling.train.config import RunConfig, merged
+from starling.train.parts_work import PartsEvaluation
 from starling.train.prediction import PredictRequest, predict
 from starling.train.results import TrainResult
 from starling.train.trainer import fit
+from tests.engine.data.cases import on_hosts
 from tests.engine.hybrid.runs import cut, small_graph
 from tests.support.ranks import run_ranks
 from tests.support.trainable import trainable_graph
@@ -269,3 +273,32 @@ def test_processes_give_the_bits_of_threads(place: Path, tmp_path: Path) -> None
 def learn_in_process(team: Any, given: Tables, run: Path) -> tuple[dict[str, Any], tuple[float, ...]]:
     result = fit(RunConfig.from_tables(given), run, team=team)
     return {name: value.numpy() for name, value in result.model.state_dict().items()}, result.losses
+
+
+def fit_as(config: RunConfig, run: Path, team: Any) -> TrainResult:
+    return fit(config, run, team=team)
+
+
+def test_gradients_are_evaluated_part_by_part_where_features_do_not_fit(tmp_path: Path) -> None:
+    """`--sync gradient` within a memory that cannot hold all features: the same losses, weights and scores."""
+    x = np.random.default_rng(2).normal(size=(61, 200)).astype(np.float32)
+    path = cut(small_graph(tmp_path / "g", x=x), tmp_path / "cut", 4, np.arange(61) % 4)
+    found, evaluated = [], []
+    original = PartsEvaluation.scores
+
+    def watched(self: PartsEvaluation, *given: Any) -> Any:
+        evaluated.append(memory)
+        return original(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PartsEvaluation, "scores", watched)
+        patch.setattr(tempfile, "tempdir", str(tmp_path))
+        for memory in (1 << 30, 90_000):  # the features are 48,800 bytes
+            changes: Tables = {"team": {"parallel": "data", "workers": 2}, "run": {"memory": memory}}
+            config = RunConfig.from_tables(tables(path, ONE_PROCESS, changes))
+            found += on_hosts([0, 0], partial(fit_as, config, tmp_path / str(memory)))
+    assert set(evaluated) == {90_000}
+    assert not list(tmp_path.glob("starling-evaluation-*"))
+    for result in found[1:]:
+        assert result.losses == found[0].losses
+        assert result.scores == found[0].scores

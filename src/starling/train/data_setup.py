@@ -22,6 +22,7 @@ from starling.engine.hybrid.exchange import Calls
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.source import WorkerSource, raw_features
 from starling.engine.hybrid.strategies import make_team_strategy
+from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures
 from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini, hop_samplers
@@ -30,7 +31,11 @@ from starling.plan.whole import Global
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
 from starling.train.embeddings import table_of
+from starling.train.parts_work import PartsEvaluation, evaluate_part_by_part
 from starling.train.work import TeamWork
+
+_PAGES_SHARE = 4
+"""One part in so many of `--memory` may be pages of each mapped table."""
 
 
 def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, layers: int) -> DataWork:
@@ -47,7 +52,7 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         )
     run, team = config.run, source.team
     places = open_places(source.path, team)
-    store = KeyValueStore(places)
+    store = KeyValueStore(places, resident=None if run.memory is None else run.memory // team.size // _PAGES_SHARE)
     schedule = _schedule(config, how, source, places)
     tables = [name for name in places.parts.manifest.node_tables if name.partition("@")[0] == "x"]
     if config.team.cache and places.far and tables:
@@ -71,7 +76,7 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         copy=DeviceCopy(run.device),
     )
     talks = bool(places.far) or (source.features.learnt and team.size > 1)
-    return DataWork(team, stages, config.pipeline, schedule.steps_per_epoch, _whole(config, source, layers), talks)
+    return DataWork(team, stages, config.pipeline, schedule.steps_per_epoch, _whole(config, source, places, layers), talks)
 
 
 def _neighbourhood(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places, layers: int) -> Neighbourhood:
@@ -127,9 +132,16 @@ def feature_scaling(config: RunConfig, source: WorkerSource) -> Scaled | None:
     return scaling_of(normalized(raw, config.data.normalize, training, source.total))
 
 
-def _whole(config: RunConfig, source: WorkerSource, layers: int) -> TeamWork:
-    """Exact outputs of all nodes, each worker its own: the hybrid engine's pass over the whole graph."""
-    run = config.run
+def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int) -> TeamWork | PartsEvaluation:
+    """Exact outputs of all nodes, each worker its own: the hybrid engine's pass over the whole graph.
+
+    Where features are more than `--memory` may hold of them, part by part instead, as with averaged models.
+    """
+    run, features = config.run, source.features
+    plain = not (places.far or features.learnt or features.type_widths)
+    if run.memory is not None and plain and 4 * source.nodes * features.width > run.memory // 2:
+        request = SourceRequest(config.data.normalize, tuple(source.edge_tables))
+        return evaluate_part_by_part(config.data.path, source.team, request, run.memory // source.team.size // 2, run.device)
     strategy = make_team_strategy(
         "global", Global.Settings(), source.graph, source.team, source.splits["train"], layers, run.seed
     )

@@ -17,6 +17,7 @@ from starling.engine.data.pipeline import Pipeline, StageAccount
 from starling.engine.data.stages import PipelineSettings, Stages
 from starling.engine.fill import FilledBatch
 from starling.train.metrics import Score
+from starling.train.parts_work import PartsEvaluation
 from starling.train.results import Scores
 from starling.train.work import TeamWork
 
@@ -32,7 +33,7 @@ class DataWork:
     stages: Stages
     settings: PipelineSettings
     steps_per_epoch: int
-    whole: TeamWork
+    whole: TeamWork | PartsEvaluation
     """Evaluation: one pass over the whole graph, each worker its own nodes."""
     talks: bool = False
     _runs: list[Pipeline[FilledBatch]] = field(default_factory=list, init=False)
@@ -44,16 +45,20 @@ class DataWork:
     @contextmanager
     def prepared(self, epochs: int) -> Iterator[Iterator[FilledBatch]]:
         """All batches, prepared ahead by a pipeline that ends with the block."""
-        if self.settings.mode == "off":
-            yield self.batches(epochs)
-        elif self.settings.mode == "non-stop":
-            with self._pipeline(0, epochs * self.steps_per_epoch) as batches:
-                self._runs = [batches]
-                yield batches
-        else:
-            by_epoch = _ByEpoch(self, epochs)
-            with by_epoch:
-                yield by_epoch
+        try:
+            if self.settings.mode == "off":
+                yield self.batches(epochs)
+            elif self.settings.mode == "non-stop":
+                with self._pipeline(0, epochs * self.steps_per_epoch) as batches:
+                    self._runs = [batches]
+                    yield batches
+            else:
+                by_epoch = _ByEpoch(self, epochs)
+                with by_epoch:
+                    yield by_epoch
+        finally:
+            if isinstance(self.whole, PartsEvaluation):
+                self.whole.close()
 
     def stage_accounts(self) -> tuple[StageAccount, ...]:
         """What each stage did since this was last asked."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +15,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from starling.comm.tags import Channel
+from starling.comm.team import Team
+from starling.core.errors import InputError
 from starling.engine.data.part_source import PartSource
-from starling.engine.data.parts_source import PartsSource
+from starling.engine.data.parts_source import PartsSource, open_parts_source
 from starling.engine.data.shelf import Shelf
 from starling.engine.fill import FilledBatch, Filler
 from starling.engine.hybrid.exchange import Calls
-from starling.engine.source import SPLITS
+from starling.engine.source import SPLITS, SourceRequest
 from starling.infer.part_by_part import PartInference
 from starling.nn.model import LayeredModel
 from starling.plan.cluster import Cluster
@@ -51,6 +55,53 @@ class PartsPlan:
         return self.settings.batch_size if isinstance(self.settings, Mini.Settings) else None
 
 
+class PartsEvaluation:
+    """Exact scores of all parts, one in memory at a time; `folder` is for scratch files that all workers see."""
+
+    def __init__(self, source: PartsSource, shelf: Shelf, memory: int, folder: Path, device: str) -> None:
+        shelf.prepare(folder)
+        self.own_folder: Path | None = None
+        self._source, self._evaluations = source, 0
+        self._inference = PartInference(source, shelf, memory, folder, device)
+
+    def close(self) -> None:
+        """Remove a folder that was made for this."""
+        if self.own_folder is not None:
+            shutil.rmtree(self.own_folder, ignore_errors=True)
+
+    def scores(self, model: nn.Module, score: Score) -> Scores:
+        """The metric on each split, from exact outputs; the same numbers on every worker."""
+        if not isinstance(model, LayeredModel):
+            raise InputError(
+                "Evaluation part by part runs one layer at a time. Make the model a LayeredModel, or raise --memory."
+            )
+        assert self._source.y is not None, "a task checks that there are labels"
+        self._evaluations += 1
+        tallies = {name: Tally(score) for name in SPLITS}
+        for tally in tallies.values():  # a worker without nodes of a split says so
+            tally.add(torch.empty(0, score.outputs), torch.from_numpy(self._source.y[:0]))
+        for part, start, outputs in self._inference.outputs(model):
+            assert part.y is not None
+            for name, rows in part.splits.items():
+                begin, end = np.searchsorted(rows, [start, start + len(outputs)])
+                mine = rows[begin:end]
+                tallies[name].add(torch.from_numpy(outputs[mine - start]), torch.from_numpy(part.y[mine]))
+            del part, outputs  # before the next part is read
+        calls = Calls(self._evaluations, Channel.EVALUATE, _SCORING)
+        return Scores(*(tallies[name].over_team(self._source.team, calls) for name in SPLITS))
+
+
+def evaluate_part_by_part(path: Path, team: Team, request: SourceRequest, memory: int, device: str) -> PartsEvaluation:
+    """An evaluation within `memory` bytes, with a scratch folder of its own that goes when it is closed."""
+    source = open_parts_source(path, team, request)
+    folder = Path(tempfile.mkdtemp(prefix="starling-evaluation-")) if team.rank == 0 else None
+    told = team.all_lists(source.calls.forward(), np.frombuffer(str(folder or "").encode(), np.uint8))[0]
+    place = Path(told.astype(np.uint8).tobytes().decode())
+    found = PartsEvaluation(source, Shelf(source, memory // 2), memory // 2, place, device)
+    found.own_folder = folder
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Lessons:
     """Steps on one part: its own nodes, their neighbours in the part and its halo, nothing else."""
@@ -76,8 +127,7 @@ class PartsWork:
     """Of evaluation, beside the parts themselves."""
     _lessons: dict[int, Lessons] = field(default_factory=dict, init=False)
     _clusters: dict[int, NDArray[Any]] = field(default_factory=dict, init=False)
-    _evaluations: int = field(default=0, init=False)
-    _inference: PartInference | None = field(default=None, init=False)
+    _evaluation: PartsEvaluation | None = field(default=None, init=False)
 
     @property
     def trained(self) -> Sequence[int]:
@@ -91,8 +141,7 @@ class PartsWork:
 
     def begin(self, folder: Path) -> None:
         """Make ready, with a folder for scratch files that all workers see."""
-        self.shelf.prepare(folder)
-        self._inference = PartInference(self.source, self.shelf, self.memory, folder, self.plan.device)
+        self._evaluation = PartsEvaluation(self.source, self.shelf, self.memory, folder, self.plan.device)
 
     def lessons(self, part: PartSource) -> Lessons:
         """How to train on one part: made when it has its turn, and kept where parts stay in memory."""
@@ -122,19 +171,5 @@ class PartsWork:
 
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """The metric on each split, from exact outputs; the same numbers on every worker."""
-        assert self._inference is not None, "it has begun"
-        assert isinstance(model, LayeredModel), "others were refused"
-        assert self.source.y is not None, "a task checks that there are labels"
-        self._evaluations += 1
-        tallies = {name: Tally(score) for name in SPLITS}
-        for tally in tallies.values():  # a worker without nodes of a split says so
-            tally.add(torch.empty(0, score.outputs), torch.from_numpy(self.source.y[:0]))
-        for part, start, outputs in self._inference.outputs(model):
-            assert part.y is not None
-            for name, rows in part.splits.items():
-                begin, end = np.searchsorted(rows, [start, start + len(outputs)])
-                mine = rows[begin:end]
-                tallies[name].add(torch.from_numpy(outputs[mine - start]), torch.from_numpy(part.y[mine]))
-            del part, outputs  # before the next part is read
-        calls = Calls(self._evaluations, Channel.EVALUATE, _SCORING)
-        return Scores(*(tallies[name].over_team(self.source.team, calls) for name in SPLITS))
+        assert self._evaluation is not None, "it has begun"
+        return self._evaluation.scores(model, score)
