@@ -71,7 +71,7 @@ def test_a_graph_by_one_worker(graph: Graph, tmp_path: Path) -> None:
         "data": {"path": graph.path},
         "model": SAGE,
         "strategy": {"name": "mini", "batch_size": 8, "fanouts": [3, 2]},
-        "run": {"epochs": 2},
+        "run": {"epochs": 1},
     }
     plain = Trainer(tables, run=tmp_path / "plain").fit()
     data = Trainer({**tables, "team": {"parallel": "data", "shuffle": "global"}}, run=tmp_path / "data").fit()

@@ -18,7 +18,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "gcn weighted": {"hidden": 8, "edge_weights": True, "input_dropout": 0.2},
     "sage": {"hidden": 8, "dropout": 0.2},
     "gat": {"hidden": 8, "heads": 2, "attention_dropout": 0.3},
-    "gate": {"hidden": 8, "heads": 2},
     "rgcn": {"hidden": 8, "bases": 2},
 }
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -37,7 +36,6 @@ CASES = [
     ("sage", "sampled", "near"),
     ("sage", "replaced", "four far"),
     ("gat", "sampled", "far"),
-    ("gate", "sampled", "two hosts"),
     ("rgcn", "sampled", "far"),
     ("rgcn", "by relation", "two hosts"),
 ]
@@ -82,7 +80,7 @@ def test_neither_hosts_nor_pipelines_change_a_bit(parts: Path, tmp_path: Path) -
     """Whether rows are read or asked for, whether stages run ahead, non-stop or not at all: the same bits."""
 
     def learnt(hosts: list[int], name: str, **pipeline: Any) -> Learnt:
-        config: RunConfig = data_config(parts, 2, model_of("gcn"), STRATEGIES["sampled"], pipeline=pipeline, epochs=3)
+        config: RunConfig = data_config(parts, 2, model_of("gcn"), STRATEGIES["sampled"], pipeline=pipeline)
         return learn_on_hosts(config, tmp_path / name, hosts)[0]
 
     expected = learnt([0, 0], "near", mode="off")
@@ -109,13 +107,12 @@ def test_batch_norm_is_shared(parts: Path, tmp_path: Path) -> None:
         assert_identical(other, first)
 
 
-@pytest.mark.parametrize("hosts", [[0, 0, 0, 0], [0, 0, 1, 1]])
-def test_more_workers_than_parts(graph: Graph, tmp_path: Path, hosts: list[int]) -> None:
+def test_more_workers_than_parts(graph: Graph, tmp_path: Path) -> None:
     """Workers that own no part read their neighbour's, compute as much as anybody, and take part in evaluation with nothing."""
     how = STRATEGIES["sampled"]
     two = cut(graph, tmp_path / "two", 2, np.random.default_rng(3).integers(0, 2, graph.nodes))
     (alone,) = learn_together(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how}), tmp_path / "alone")
-    for seen in learn_on_hosts(data_config(two, 4, model_of("sage"), how, shuffle="global"), tmp_path / "team", hosts):
+    for seen in learn_on_hosts(data_config(two, 4, model_of("sage"), how, shuffle="global"), tmp_path / "team", [0, 0, 1, 1]):
         assert_same(seen, alone)
 
 

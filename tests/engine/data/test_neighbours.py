@@ -105,7 +105,7 @@ def test_samples_are_uniform(graph: Graph, parts: Parts) -> None:
     """χ² of how often each in-edge of a hub is taken over many steps, two at a time, by its owner for a worker of another host."""
     degree = np.diff(source_of_graph(graph).incoming.offsets)
     hub = int(np.asarray(parts.global_of_position)[int(np.argmax(degree))])
-    length, times = int(degree.max()), 1500
+    length, times = int(degree.max()), 600
 
     def work(team: Team) -> tuple[bool, Counter[int]]:
         around, seen = all_parts(parts, team, Mini.Settings(fanouts=(2, 1, 1))), Counter[int]()

@@ -57,8 +57,8 @@ class Team200:
         draw = random.Random(seed)
         parts = draw.choice([1, 2, 3, 5, 7])
         workers = draw.randint(1, min(parts, 5))
-        epochs = draw.randint(1, 3)
-        batch = draw.randint(1 + trained // 6, trained)
+        epochs = draw.randint(1, 2)
+        batch = draw.randint(1 + trained // 5, trained)
         return cls(
             parts,
             [draw.randrange(workers) for _ in range(workers)],
