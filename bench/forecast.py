@@ -113,7 +113,7 @@ def compared(place: Path, options: argparse.Namespace) -> list[Line]:
 def scaled(place: Path, options: argparse.Namespace) -> list[Line]:
     """Simulated clusters of 1, 2 and 4 workers of this machine, and the same for real."""
     lines = []
-    for name, model, layers, hidden in SCALED:
+    for name, model, layers, hidden in SCALED[: options.cases]:
         graph = prepared(place, name, options.scale)
         flags = ("--model", model, "--layers", layers, "--hidden", hidden, "--threads", 1)
         told = starling("forecast", graph, *flags, "--workers", 4, "--strategy", "global", "--simulate", 4)
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "starling-forecast")
     parser.add_argument("--scale", type=float, default=1.0, help="of the graphs' nodes and edges")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--cases", type=int, default=len(CASES), help="only so many of the plans' cases")
+    parser.add_argument("--cases", type=int, default=len(CASES), help="only the first so many of each kind")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", choices=("plans", "scaling", "published"), help="measure this again, keep the rest")
     parser.add_argument("--tables", action="store_true", help="measure nothing")
