@@ -77,8 +77,8 @@ def refine(
     start = balanced(batch, batches, bounds, seed)
     if hops == 1 or batches == 1:
         return start  # a target needs nobody else's rows, or everybody's
-    search = _Search(lists, make_state(lists, start, batches), bounds, seed)
     before = costs.of_epoch(start)
+    search = _Search(lists, make_state(lists, start, batches), bounds, seed, before)
     if clusters is not None:
         search.cool(_units(start, clusters), effort.cluster_passes)
     singles = _units(start, np.arange(nodes))
@@ -94,6 +94,8 @@ class _Search:
     state: State
     bounds: Limits
     seed: int
+    total: float
+    """J."""
     passes: int = 0
 
     def warm(self, units: Units, passes: int, heat: float) -> None:
@@ -103,18 +105,16 @@ class _Search:
     def cool(self, units: Units, passes: int) -> None:
         for _ in range(passes):
             change, moved = self._pass(units, 0.0)
-            if moved == 0 or -change < _FEW * self._scale:
+            if moved == 0 or -change < _FEW * self.total:
                 return
-
-    @property
-    def _scale(self) -> float:
-        return float((self.lists.by_hop[0] * (self.state.batch >= 0)).sum())
 
     def _pass(self, units: Units, heat: float) -> tuple[float, int]:
         self.passes += 1
         key = stream_key(self.seed, "cohesive", self.passes)
         order = permutation(key, len(units))
-        return move_units(self.lists, units, self.state, order, self.bounds.low, self.bounds.high, key, heat)
+        change, moved = move_units(self.lists, units, self.state, order, self.bounds.low, self.bounds.high, key, heat)
+        self.total += change
+        return change, moved
 
 
 def balanced(batch: NDArray[np.int32], batches: int, bounds: Limits, seed: int) -> NDArray[np.int32]:
