@@ -77,7 +77,7 @@ GRAPHS = {
                     "data": {"normalize": "rows"},
                     "strategy": {"name": "mini", "batch_size": 2000},
                     "optimizer": {"lr": 0.005},
-                    "run": {"epochs": 20},
+                    "run": {"epochs": 30},
                 },
             ),
         ),

@@ -16,10 +16,10 @@ def main(graph: str, run: str) -> None:
         {
             "data": {"path": graph},
             "task": {"name": "link", "metric": "auc"},
-            "link": {"split_edges": "90/5/5", "negatives": "uniform", "count": 2, "decoder": "dot"},
+            "link": {"split_edges": "90/5/5", "negatives": "pairs", "decoder": "mlp"},
             "model": {"name": "sage", "hidden": 32},
-            "strategy": {"name": "mini", "batch_size": 4096, "fanouts": [10, 5]},
-            "run": {"epochs": 5, "seed": 1},
+            "strategy": {"name": "mini", "batch_size": 2048, "fanouts": [10, 5]},
+            "run": {"epochs": 8, "seed": 1, "evaluate_every": 2},
         },
         run=run,
     ).fit()
