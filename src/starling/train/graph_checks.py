@@ -14,12 +14,16 @@ from starling.train.tasks import Source
 
 
 def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> None:
-    """Refuse relations without edges, weights that are no weights, and weighted degrees of a past nobody has counted."""
+    """Refuse relations without edges, weights that are no weights, lists in pieces, weighted degrees of a past nobody counted."""
     if config.team.parallel == "data":
         check_data_parallel(config, how, source.features)
-    by_relation = isinstance(how, Mini.Settings) and how.type_fanouts is not None
-    if config.model.name in ("rgcn", "rgat") or config.model.settings.get("relational") or by_relation:
+    if config.model.name in ("rgcn", "rgat") or config.model.settings.get("relational"):
         _check_relations(config, source)
+    if config.model.settings.get("aggregate") == "lstm" and isinstance(source, WorkerSource) and source.graph.spread:
+        raise InputError(
+            f"An LSTM reads all neighbours of a node in order, and {source.path} is a vertex-cut, whose lists lie in pieces. "
+            "Partition into an edge-cut, or pass another aggregate."
+        )
     if config.model.settings.get("edge_weights"):
         _check_weights(source)
         if isinstance(how, Mini.Settings) and how.past:

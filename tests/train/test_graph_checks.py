@@ -1,0 +1,75 @@
+"""What a run wants of types, weights and times against what the graph has: one sentence each, and exit status 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from starling.cli.main import run
+from starling.train.config import RunConfig
+from starling.train.prediction import PredictRequest, predict
+from starling.train.trainer import fit
+from tests.support.trainable import trainable_graph
+
+NODES, EDGES = 40, 160
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph whose edges have signed weights, three types of which one has no edge, and times; nodes have times too."""
+    draw = np.random.default_rng(0)
+    tables = {
+        "weight": draw.normal(size=EDGES).astype(np.float32),
+        "type": draw.choice([0, 2], EDGES).astype(np.uint8),
+        "time": draw.integers(0, 50, EDGES),
+    }
+    times = draw.integers(20, 50, NODES)
+    return trainable_graph(
+        tmp_path_factory.mktemp("graph") / "g", nodes=NODES, edges=EDGES, edge_tables=tables, time=times
+    ).path
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--model", "sage", "--set", "model.edge_weights=true"], "at least 0 to average by"),
+        (["--model", "rgcn"], "got none of '1'"),
+        (["--model", "gat", "--set", "model.relational=true"], "got none of '1'"),
+        (["--strategy", "mini", "--fanouts", "0:1,1"], "fan-outs of every relation, got none of '1'"),
+        (["--strategy", "mini", "--fanouts", "0:1,1;7:1,1"], "no relation '7'"),
+        (["--model", "gate"], "no edge table 'attr'"),
+        (["--set", "model.by_type=true"], "need named node types"),
+        (["--set", "model.relational=maybe"], "relational"),
+    ],
+)
+def test_one_sentence_and_status_two(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: str
+) -> None:
+    assert run(["train", str(graph), "--epochs", "1", "--run", str(tmp_path / "run"), *flags]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_runs_that_look_into_the_past_are_scored_and_predicted_so(graph: Path, tmp_path: Path) -> None:
+    """Evaluation, inference and a run with every edge's time moved beyond its target agree with what the past holds."""
+
+    def trained(path: Path, name: str, **data: float) -> tuple[float, ...]:
+        config = RunConfig.from_tables(
+            {
+                "data": {"path": path, **data},
+                "model": {"name": "sage", "hidden": 8},
+                "strategy": {"name": "mini", "past": True, "fanouts": [3, 3], "batch_size": 10},
+                "run": {"epochs": 2, "seed": 1},
+            }
+        )
+        result = fit(config, tmp_path / name)
+        found = predict(PredictRequest(tmp_path / name, tmp_path / f"{name}.csv"))
+        assert found.scores == result.scores
+        return result.losses
+
+    losses = trained(graph, "past")
+    assert losses == trained(graph, "again")
+    assert losses == trained(graph, "future cut off", before=49)
+    assert losses != trained(graph, "less of it", before=15)
