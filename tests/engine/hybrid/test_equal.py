@@ -88,8 +88,9 @@ def test_teams_learn_what_one_process_learns(
 
 
 def test_an_lstm_over_a_vertex_cut_is_refused(parts: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="as an LSTM reads them in order, got a vertex-cut"):
+    with pytest.raises(InputError, match=r"An LSTM reads all neighbours of a node in order, and .* is a vertex-cut"):
         learn_together(config_of(parts["vertex-cut"], 2, settings_of("sage lstm")), tmp_path / "team")
+    assert not (tmp_path / "team").exists()
 
 
 def test_the_turns_meet_everything() -> None:
