@@ -262,7 +262,7 @@ def cache_table(lines: list[dict[str, Any]]) -> str:
         sent = statistics.median(line["bytes_sent_per_epoch"] for line in group) / 2**20
         hits = [worker["fetched"]["hit_rate"] for line in group for worker in line["workers"]]
         rates = [hit for hit in hits if hit is not None]
-        hit = f"{statistics.mean(rates):.0%}" if rates else "–"
+        hit = f"{statistics.mean(rates):.0%}" if rates and case != "0" else "–"
         out.append(f"| {graph} | {case} | {seconds:.2f} | {sent:.0f} | {hit} |")
     return "\n".join(out)
 

@@ -139,6 +139,13 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
+def test_a_pipeline_for_nobody_is_refused(parts: Path) -> None:
+    tables = {"data": {"path": parts}, "pipeline": {"mode": "off"}}
+    with pytest.raises(InputError, match="Leave it out"):
+        RunConfig.from_tables(tables)
+    assert RunConfig.from_tables({**tables, "team": {"parallel": "data"}}).pipeline.mode == "off"
+
+
 @pytest.mark.parametrize(("strategy", "team", "said"), REFUSED)
 def test_what_cannot_be_is_one_sentence(
     parts: Path, tmp_path: Path, strategy: dict[str, Any], team: dict[str, Any], said: str

@@ -172,6 +172,15 @@ class RunConfig(Record):
     pipeline: PipelineSettings = PipelineSettings()
 
     @model_validator(mode="after")
+    def _check_pipeline(self) -> Self:
+        if self.pipeline != PipelineSettings() and (self.team.parallel != "data" or self.sync.name == "average"):
+            raise InputError(
+                "[pipeline] prepares the batches of --parallel data under --sync gradient or stale, got settings of it for a run "
+                "that has none. Leave it out."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_average(self) -> Self:
         if self.sync.name == "average" and self.team.parallel != "data":
             raise InputError(
@@ -179,7 +188,9 @@ class RunConfig(Record):
                 "together. Pass --parallel data."
             )
         if self.sync.name == "average" and self.team.shuffle:
-            raise InputError(f"With --sync average a part's targets are its own, got --shuffle {self.team.shuffle}. Leave it out.")
+            raise InputError(
+                f"With --sync average a part's targets are its own, got --shuffle {self.team.shuffle}. Leave it out."
+            )
         return self
 
     @model_validator(mode="after")
