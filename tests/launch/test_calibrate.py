@@ -22,6 +22,7 @@ def pretended_epoch(graph: Any, model: dict[str, Any], strategy: dict[str, Any],
 
 def test_all_rates_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure_rates, "_SECONDS", {False: 0.0, True: 0.0})
+    monkeypatch.setattr(measure_rates, "_MATRICES", ((16, 8), (64, 64)))
     monkeypatch.setattr(measure_rates, "_REACHES", (1 << 17, 1 << 20, 1 << 28))
     monkeypatch.setattr(measure_training, "_NODES", 400)
     monkeypatch.setattr(measure_training, "_EDGES", 3000)
