@@ -143,7 +143,8 @@ class TypedMaker(DataMaker):
             end = int(shard.incoming.offsets[shard.owned])
             ids = np.concatenate([shard.first_global + np.arange(shard.owned), np.asarray(shard.halo_global)])
             code = self._code[ids.astype(np.int64)]
-            into = np.repeat(code[: shard.owned], np.diff(np.asarray(shard.incoming.offsets[: shard.owned + 1], np.int64)))
+            lengths: NDArray[np.int64] = np.diff(shard.incoming.offsets[: shard.owned + 1])
+            into = np.repeat(code[: shard.owned], lengths)
             typed = "type" in self.parts.manifest.edge_tables
             relation = np.asarray(shard.edge_table("type")[:end]) if typed else np.zeros(end)  # type: ignore[index]
             out_of = code[np.asarray(shard.incoming.neighbours[:end])]

@@ -138,7 +138,7 @@ def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int)
     Where features are more than `--memory` may hold of them, part by part instead, as with averaged models.
     """
     run, features = config.run, source.features
-    plain = not (places.far or features.learnt or features.type_widths)
+    plain = not (places.far or features.learnt or features.type_widths or config.task.name == "link")
     if run.memory is not None and plain and 4 * source.nodes * features.width > run.memory // 2:
         request = SourceRequest(config.data.normalize, tuple(source.edge_tables))
         return evaluate_part_by_part(config.data.path, source.team, request, run.memory // source.team.size // 2, run.device)

@@ -86,6 +86,7 @@ class DataLinkWork(DataWork):
         """The metric on held-out edges, each worker scoring those that end in its nodes."""
         assert isinstance(model, LinkModel)
         assert self.held_out is not None
+        assert isinstance(self.whole, TeamWork), "pairs are scored from rows in memory"
         rows = self.whole.outputs(model.encoder)
         return self.held_out.of(rows, model.decoder, Calls(self.whole.evaluations, Channel.EVALUATE, _SCORING))
 
