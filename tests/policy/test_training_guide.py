@@ -58,6 +58,6 @@ def test_every_setting_is_named() -> None:
     wanted = {*MODELS, *STRATEGIES, *(metric for task in METRICS.values() for metric in task), *METRICS}
     wanted |= {setting for entry in MODELS.values() for setting in entry.settings.model_fields}
     wanted |= {setting for strategy in STRATEGIES.values() for setting in strategy.Settings.model_fields}
-    for table in ("data", "task", "optimizer", "schedule"):
+    for table in ("data", "task", "optimizer", "schedule", "run", "team", "sync"):
         wanted |= set(RunConfig.model_fields[table].annotation.model_fields)  # type: ignore[union-attr]
     assert wanted - named == set()
