@@ -1,6 +1,6 @@
 """Forecasts beside real runs: memory, bytes and seconds of plans that are said to fit, each trained as its command says.
 
-    python bench/forecast.py                    # about twenty minutes; run nothing else meanwhile
+    python bench/forecast.py                    # about twenty minutes, after starling calibrate; run nothing else
     python bench/forecast.py --scale 0.1        # a trial in small
     python bench/forecast.py --tables           # the tables again, from the lines that were kept
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
 import shlex
 import statistics
 import subprocess
@@ -174,7 +173,7 @@ def plans_table(lines: list[Line]) -> str:
     text = [
         f"{len(runs)} plans that were said to fit were run ({len(broken)} failed): **{len(over)} exceeded the limit**. Predicted "
         f"over measured memory: median {statistics.median(memory):.2f}, from {min(memory):.2f} to {max(memory):.2f}. Seconds of an "
-        f"epoch: median error {_error(seconds):.0%}. Bytes: median error {_error(sent):.1%}.",
+        f"epoch: median error {_error(seconds):.0%}." + (f" Bytes: median error {_error(sent):.1%}." if sent else ""),
         "",
         "| graph | model | plan | limit | memory | measured | epoch | measured | sent | measured |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -232,7 +231,7 @@ def _way(plan: Line) -> str:
 
 
 def _error(ratios: list[float]) -> float:
-    return statistics.median(abs(math.expm1(math.log(ratio))) for ratio in ratios) if ratios else math.nan
+    return statistics.median(abs(ratio - 1) for ratio in ratios)
 
 
 def _mib(count: float) -> str:

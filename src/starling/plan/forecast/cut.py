@@ -46,15 +46,6 @@ class Cut:
     """Share of edges between shares."""
     exact: bool
 
-    @property
-    def replication(self) -> float:
-        """Σ rows held / rows, at least one."""
-        return 1 + self.copies / max(self._all_nodes, 1)
-
-    @property
-    def _all_nodes(self) -> float:
-        return self.nodes * self.shares
-
 
 @dataclass(frozen=True)
 class Likelihood:
