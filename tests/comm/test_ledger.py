@@ -58,3 +58,14 @@ def test_bytes_apart_are_this_threads_and_count_later() -> None:
     ledger.sent(1, 4)
     assert book == {1: 10}
     assert ledger.close().bytes_to == (0, 7)
+
+
+def test_time_behind_the_one_that_computes_is_not_counted() -> None:
+    ledger = Ledger(2)
+    with ledger.behind(), ledger.time("waiting"):
+        time.sleep(0.01)
+    with ledger.time("reducing"):
+        time.sleep(0.01)
+    accounts = ledger.close()
+    assert accounts.waiting == 0
+    assert accounts.reducing > 0
