@@ -45,11 +45,11 @@ SAGE: Tables = {
 }
 DISTMULT: Tables = {
     "task": {"name": "link", "metric": "mrr"},
-    "link": {"decoder": "distmult", "loss": "softmax", "negatives": "batch", "count": 64, "width": 128},
+    "link": {"decoder": "distmult", "loss": "softmax", "count": 128, "width": 128},
     "model": {"name": "rgcn", "layers": 1, "bases": 8},
-    "strategy": {"name": "mini", "batch_size": 4096},
+    "strategy": {"name": "mini", "batch_size": 8192},
     "embedding": {"dim": 128},
-    "optimizer": {"lr": 0.01},
+    "optimizer": {"lr": 0.02},
     "run": {"epochs": 30, "evaluate_every": 5},
 }
 SAMPLED: Tables = {"strategy": {"name": "mini", "batch_size": 16384, "fanouts": [10, 5]}, "optimizer": {"lr": 0.01}}
