@@ -206,12 +206,12 @@ def render(done: Mapping[str, Mapping[str, Any]], seeds: int) -> None:
     """Write the table between its marks in the page."""
     before, rest = PAGE.read_text().split(MARKS[0])
     after = rest.split(MARKS[1])[1]
-    rows = ["| graph | model | metric | wanted | one process | 2 workers | 4 workers | seeds |"]
-    rows.append("|---|---|---|---|---:|---:|---:|---:|")
+    rows = ["| graph | model | metric | wanted | one process | 2 workers | 4 workers |"]
+    rows.append("|---|---|---|---|---:|---:|---:|")
     for row in ROWS:
         found = {count: values(done, row, count, seeds) for count in (1, 2, 4)}
         cells = " | ".join(cell(found[count]) for count in (1, 2, 4))
-        rows.append(f"| {row.graph} | {row.name} | {row.metric} | {row.wanted} | {cells} | {len(found[1])} |")
+        rows.append(f"| {row.graph} | {row.name} | {row.metric} | {row.wanted} | {cells} |")
     PAGE.write_text(f"{before}{MARKS[0]}\n" + "\n".join(rows) + f"\n{MARKS[1]}{after}")
 
 
@@ -222,11 +222,11 @@ def values(done: Mapping[str, Mapping[str, Any]], row: Row, workers: int, seeds:
 
 
 def cell(found: list[float]) -> str:
-    """Mean ± deviation in per cent."""
+    """Mean ± deviation in per cent, and of how many seeds."""
     if not found:
         return "–"
-    spread = statistics.pstdev(found) if len(found) > 1 else 0.0
-    return f"{100 * statistics.mean(found):.1f} ± {100 * spread:.1f}"
+    spread = f" ± {100 * statistics.pstdev(found):.1f}" if len(found) > 1 else ""
+    return f"{100 * statistics.mean(found):.1f}{spread} ({len(found)})"
 
 
 if __name__ == "__main__":
