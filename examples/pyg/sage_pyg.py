@@ -36,7 +36,7 @@ for epoch in range(1, options.epochs + 1):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        total += torch.tensor([float(loss), 1.0])
+        total += torch.tensor([loss.item(), 1.0])
     dist.all_reduce(total)
     if dist.get_rank() == 0:
         print(f"epoch {epoch}: loss {total[0] / total[1]:.4f}")
