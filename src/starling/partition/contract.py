@@ -132,7 +132,9 @@ class Partitioner(ABC):
         expected = "vertex-cut" if self.kind == "vertex-cut" else "edge-cut"
         fault = None
         if not isinstance(assignment, Assignment):
-            raise StarlingError(f"The method {self._title} is broken: it made no Assignment, but a {type(assignment).__name__}.")
+            raise StarlingError(
+                f"The method {self._title} is broken: it made no Assignment, but a {type(assignment).__name__}."
+            )
         if assignment.kind != expected or assignment.parts != task.parts:
             fault = f"{assignment.kind}, {assignment.parts} parts, instead of {expected}, {task.parts} parts"
         fault = fault or _fault_of_nodes(assignment, task.edges.nodes) or _fault_of_edges(assignment, task.edges.edges)
