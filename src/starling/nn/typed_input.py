@@ -43,6 +43,6 @@ class TypedInput(nn.Module):
             rows = torch.nonzero(kinds == kind)[:, 0]
             if len(rows) and width:
                 index.append(rows)
-                given.append(x.index_select(0, rows)[:, :width] @ weight)
+                given.append(x[:, :width].index_select(0, rows) @ weight)
         out = self.bias.index_select(0, kinds) + x[:0].sum()  # tied to rows that are learnt, also where none are here
         return out.index_add(0, torch.cat(index), torch.cat(given)) if given else out
