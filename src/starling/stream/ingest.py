@@ -111,9 +111,7 @@ def _check_inverse(raw: RawGraph, options: ImportOptions, edges: SpooledEdges) -
     if not options.inverse:
         return
     if "type" not in edges.columns:
-        raise InputError(
-            "Inverse relations need a type for every edge, and the edges have none. Leave out --inverse."
-        )
+        raise InputError("Inverse relations need a type for every edge, and the edges have none. Leave out --inverse.")
     if _undirected(raw, options):
         raise InputError(
             "Edges that go both ways have no inverse: their reverses are of the same type. Leave out --inverse, or import them as "

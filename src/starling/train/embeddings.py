@@ -94,7 +94,9 @@ def _for_bare_types(source: AnySource, features: TypedFeatures, settings: Embedd
     everywhere = source.total(np.array([len(bare)]))[0]
     if settings.dim == 0 or everywhere == 0:
         if settings.dim and everywhere == 0:
-            raise InputError("--embedding-dim is for nodes without features where types have their own, and every type has some.")
+            raise InputError(
+                "--embedding-dim is for nodes without features where types have their own, and every type has some."
+            )
         return source
     dim = settings.dim or DEFAULT_DIM
     positions = source.graph.position[bare] if isinstance(source, WorkerSource) else bare
