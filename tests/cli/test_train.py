@@ -22,7 +22,8 @@ from tests.support.trainable import trainable_graph
 
 TRAIN_KEYS = [
     "run", "workers", "strategy", "parallel", "sync", "epochs", "metric", "best_epoch", "train", "val", "test", "final_loss",
-    "epoch_seconds_median", "peak_rss_bytes", "bytes_sent_per_epoch", "formula_bytes", "held_bytes", "embeddings", "seconds",
+    "epoch_seconds_median", "peak_rss_bytes", "bytes_sent_per_epoch", "formula_bytes", "held_bytes", "embeddings",
+    "cache_hit_rate", "seconds",
 ]  # fmt: skip
 INFER_KEYS = ["nodes", "metric", "train", "val", "test", "output", "seconds", "peak_rss_bytes"]
 

@@ -20,7 +20,7 @@ from starling.core.manifest import Record
 from starling.core.user_class import ClassPlace
 from starling.engine.data.stages import PipelineSettings
 from starling.train.embeddings import EmbeddingSettings, check_embeddings
-from starling.train.link_settings import LinkSettings
+from starling.train.links.settings import LinkSettings
 from starling.train.optimizers import OptimizerSettings, ScheduleSettings
 from starling.train.tasks import TaskSettings
 

@@ -28,10 +28,10 @@ from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.strategy import Strategy
 from starling.plan.whole import Global
+from starling.train.averaging.parts_work import PartsEvaluation, evaluate_part_by_part
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
 from starling.train.embeddings import table_of
-from starling.train.parts_work import PartsEvaluation, evaluate_part_by_part
 from starling.train.work import TeamWork
 
 _PAGES_SHARE = 4

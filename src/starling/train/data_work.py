@@ -16,8 +16,8 @@ from starling.core.errors import InputError
 from starling.engine.data.pipeline import Pipeline, StageAccount
 from starling.engine.data.stages import PipelineSettings, Stages
 from starling.engine.fill import FilledBatch
+from starling.train.averaging.parts_work import PartsEvaluation
 from starling.train.metrics import Score
-from starling.train.parts_work import PartsEvaluation
 from starling.train.results import Scores
 from starling.train.work import TeamWork
 

@@ -17,7 +17,7 @@ from starling.nn.decoders import LinkModel
 from starling.plan.registry import read_settings
 from starling.train.config import RunConfig
 from starling.train.embeddings import saved_embeddings
-from starling.train.link_prediction import predict_links
+from starling.train.links.prediction import predict_links
 from starling.train.metrics import TaskKind, make_score
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory

@@ -34,13 +34,13 @@ from starling.plan.mini import Mini
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
+from starling.train.averaging.parts_work import PartsWork
 from starling.train.balance import BalanceRequest, balanced_work, check_balance
 from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
 from starling.train.graph_checks import check_edges
 from starling.train.grouping import Grouping, make_grouping
-from starling.train.parts_work import PartsWork
 from starling.train.tasks import Source, Task, make_task
 from starling.train.work import OwnWork, TeamWork, Work
 

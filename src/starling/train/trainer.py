@@ -28,15 +28,15 @@ from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.data.stages import Stages
 from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
-from starling.train.average_setup import set_up_averaging
+from starling.train.averaging.parts_work import PartsWork
+from starling.train.averaging.setup import set_up_averaging
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork, replace_stages
 from starling.train.embeddings import save_embeddings
-from starling.train.link_batch import LinkBatch
-from starling.train.link_setup import set_up_links
+from starling.train.links.batch import LinkBatch
+from starling.train.links.setup import set_up_links
 from starling.train.optimizers import Schedule, clock_of, make_optimizer
 from starling.train.parameters import Parameters
-from starling.train.parts_work import PartsWork
 from starling.train.results import EpochRecord, Nobody, Scores, TrainResult, Watcher, WorkerRecord
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup, set_up
@@ -99,7 +99,7 @@ def _set_up(config: RunConfig, team: Team) -> Setup:
 
 
 def _averaging_loop(*given: Any) -> Loop:
-    from starling.train.average import AveragingLoop  # it is a loop, too
+    from starling.train.averaging.loop import AveragingLoop  # it is a loop, too
 
     return AveragingLoop(*given)
 

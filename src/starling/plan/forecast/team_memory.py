@@ -104,7 +104,7 @@ def _data(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut
 
 
 def _in_turn(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut, limit: int) -> Memory:
-    """One part at a time, with its halo: a budget for the whole run says how many parts are kept (train/average_setup.py)."""
+    """One part at a time, with its halo: a budget for the whole run says how many parts are kept (train/averaging/setup.py)."""
     rows, turns = cut.nodes + cut.halo, -(-way.parts // way.workers)
     lists = 4 * cut.edges + 64 * rows + edge_table_bytes(facts, model, cut.edges)
     part = lists + FLOAT * rows * facts.features

@@ -18,7 +18,7 @@ from torch import Tensor
 from starling.kernels.csr import Csr, transpose
 from starling.nn.decoders import Decoder
 from starling.plan.links.pairs import TargetEdges
-from starling.train.link_metrics import ROUNDING
+from starling.train.links.metrics import ROUNDING
 
 Rows = Callable[[int, int], Tensor]
 """Rows start … stop − 1 of the candidates."""

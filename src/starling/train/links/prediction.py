@@ -22,10 +22,10 @@ from starling.nn.decoders import Decoder, LinkModel
 from starling.plan.links.negatives import known_pairs
 from starling.store.parts_manifest import PartsManifest
 from starling.train.config import RunConfig
-from starling.train.link_data import split_edges
-from starling.train.link_metrics import make_link_score
-from starling.train.link_scores import HeldOut, OwnScores
-from starling.train.link_sources import held_by, training_source
+from starling.train.links.data import split_edges
+from starling.train.links.metrics import make_link_score
+from starling.train.links.scores import HeldOut, OwnScores
+from starling.train.links.sources import held_by, training_source
 from starling.train.results import Scores
 
 _BLOCK = 1 << 16

@@ -12,9 +12,9 @@ from starling.engine.data.parts_source import open_parts_source
 from starling.engine.data.shelf import Shelf
 from starling.nn.model import LayeredModel
 from starling.plan.registry import read_settings
+from starling.train.averaging.parts_work import PartsPlan, PartsWork
 from starling.train.config import RunConfig
 from starling.train.graph_checks import check_data_parallel
-from starling.train.parts_work import PartsPlan, PartsWork
 from starling.train.setup import (
     Setup,
     budget,

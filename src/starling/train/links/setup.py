@@ -25,13 +25,13 @@ from starling.train.balance import check_balance
 from starling.train.config import RunConfig
 from starling.train.embeddings import check_embeddings, table_of
 from starling.train.graph_checks import check_edges
-from starling.train.link_data import split_edges, split_sizes
-from starling.train.link_run import LinkRun
-from starling.train.link_scores import OwnScores
-from starling.train.link_sources import held_by, held_by_worker, training_source
-from starling.train.link_task import LinkTask
-from starling.train.link_team_setup import data_link_work, hybrid_link_work
-from starling.train.link_work import OwnLinkWork
+from starling.train.links.data import split_edges, split_sizes
+from starling.train.links.run import LinkRun
+from starling.train.links.scores import OwnScores
+from starling.train.links.sources import held_by, held_by_worker, training_source
+from starling.train.links.task import LinkTask
+from starling.train.links.team_setup import data_link_work, hybrid_link_work
+from starling.train.links.work import OwnLinkWork
 from starling.train.setup import (
     Setup,
     budget,

@@ -19,9 +19,9 @@ from starling.plan.links.strategy import DealTask
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.train.config import RunConfig
-from starling.train.link_data import HeldEdges
-from starling.train.link_scores import HeldOut
-from starling.train.link_task import LinkTask
+from starling.train.links.data import HeldEdges
+from starling.train.links.scores import HeldOut
+from starling.train.links.task import LinkTask
 
 Degrees = Callable[[], NDArray[Any]]
 """Training edges into the node at each position; with several workers all ask together."""

@@ -30,11 +30,11 @@ from starling.plan.mini import Mini, hop_samplers
 from starling.store.parts import open_parts
 from starling.train.data_setup import pulled_features
 from starling.train.embeddings import table_of
-from starling.train.link_batch import with_pairs
-from starling.train.link_data import split_sizes
-from starling.train.link_run import LinkRun
-from starling.train.link_sources import training_share
-from starling.train.link_team import DataLinkWork, EdgeLookup, TeamLinkWork, TeamScores
+from starling.train.links.batch import with_pairs
+from starling.train.links.data import split_sizes
+from starling.train.links.run import LinkRun
+from starling.train.links.sources import training_share
+from starling.train.links.team import DataLinkWork, EdgeLookup, TeamLinkWork, TeamScores
 from starling.train.setup import sums_raw_input
 from starling.train.work import TeamWork
 

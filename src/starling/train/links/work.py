@@ -11,8 +11,8 @@ from starling.engine.fill import FilledBatch, Filler
 from starling.infer.layerwise import Inference
 from starling.nn.decoders import LinkModel
 from starling.plan.links.strategy import LinkStrategy
-from starling.train.link_batch import with_pairs
-from starling.train.link_scores import OwnScores
+from starling.train.links.batch import with_pairs
+from starling.train.links.scores import OwnScores
 from starling.train.metrics import Score
 from starling.train.results import Scores
 

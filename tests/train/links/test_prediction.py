@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from starling.cli.main import run
-from tests.train.link_graphs import link_graph
+from tests.train.links.link_graphs import link_graph
 
 SHORT = ["--task", "link", "--epochs", "2", "--hidden", "8", "--strategy", "mini", "--batch-size", "100", "--json"]
 

@@ -9,8 +9,8 @@ import torch
 
 from starling.core.errors import InputError
 from starling.train.config import RunConfig
-from starling.train.link_settings import LinkSettings
-from starling.train.link_task import LinkTask, edge_losses
+from starling.train.links.settings import LinkSettings
+from starling.train.links.task import LinkTask, edge_losses
 from starling.train.tasks import TaskSettings
 
 EDGE, NEGATIVE = torch.tensor([2.0, 0.0]), torch.tensor([[1.0, -1.0], [0.5, 3.0]])

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from starling.train.link_metrics import make_link_score
-from starling.train.link_settings import LinkSettings
+from starling.train.links.metrics import make_link_score
+from starling.train.links.settings import LinkSettings
 from starling.train.metrics import TaskKind
 from starling.train.tasks import Task, TaskSettings
 

@@ -20,9 +20,9 @@ from starling.plan.links.negatives import KnownPairs, NegativeSampler
 from starling.plan.links.pairs import TargetEdges, ends_of, relations_of
 from starling.plan.links.random_pairs import AreEdges, random_pairs
 from starling.plan.links.splits import CODES
-from starling.train.link_data import HeldEdges, split_sizes
-from starling.train.link_metrics import ROUNDING, LinkScore, pair_metric, rounded
-from starling.train.link_ranking import (
+from starling.train.links.data import HeldEdges, split_sizes
+from starling.train.links.metrics import ROUNDING, LinkScore, pair_metric, rounded
+from starling.train.links.ranking import (
     Known,
     TrueEnds,
     count_better,
@@ -31,7 +31,7 @@ from starling.train.link_ranking import (
     true_destinations,
     true_sources,
 )
-from starling.train.link_settings import LinkSettings
+from starling.train.links.settings import LinkSettings
 from starling.train.results import Scores
 
 _TRAINING_EDGES = 4096

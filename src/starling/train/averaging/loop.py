@@ -28,10 +28,10 @@ from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.data.part_source import PartSource
 from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
-from starling.train.correction import GlobalBatches
-from starling.train.model_average import ModelSum, carried, flatten, unflatten
+from starling.train.averaging.correction import GlobalBatches
+from starling.train.averaging.model_average import ModelSum, carried, flatten, unflatten
+from starling.train.averaging.parts_work import PartsWork
 from starling.train.optimizers import Schedule
-from starling.train.parts_work import PartsWork
 from starling.train.results import EpochRecord, Watcher, WorkerRecord
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup

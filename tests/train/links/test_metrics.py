@@ -12,10 +12,10 @@ from starling.core.errors import InputError
 from starling.kernels.csr import csr_from_pairs
 from starling.nn.decoders import make_decoder
 from starling.plan.links.pairs import TargetEdges
-from starling.train import link_ranking
-from starling.train.link_metrics import area, average_precision, make_link_score
-from starling.train.link_ranking import Known, count_better, queries_of, true_destinations, true_sources
-from starling.train.link_scores import ranks_of
+from starling.train.links import ranking
+from starling.train.links.metrics import area, average_precision, make_link_score
+from starling.train.links.ranking import Known, count_better, queries_of, true_destinations, true_sources
+from starling.train.links.scores import ranks_of
 
 few = st.lists(st.integers(-3, 3), min_size=1, max_size=30)
 
@@ -55,7 +55,7 @@ def test_unknown_metrics_are_refused() -> None:
 @pytest.mark.parametrize("cells", [1 << 22, 8])
 def test_ranks_in_blocks_are_those_of_the_whole_matrix(typed: bool, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Filtered: other true ends do not count. Rows are whole numbers, so that there are many exact ties."""
-    monkeypatch.setattr(link_ranking, "_CELLS", cells)
+    monkeypatch.setattr(ranking, "_CELLS", cells)
     draw, nodes = np.random.default_rng(4), 23
     pairs = draw.integers(0, nodes, (90, 2))
     relation = draw.integers(0, 3, 90) if typed else None

@@ -22,9 +22,9 @@ from starling.nn.decoders import Decoder, LinkModel
 from starling.plan.links.negatives import KnownPairs
 from starling.plan.links.splits import CODES
 from starling.train.data_work import DataWork
-from starling.train.link_batch import with_pairs
-from starling.train.link_metrics import pair_metric, rounded
-from starling.train.link_ranking import (
+from starling.train.links.batch import with_pairs
+from starling.train.links.metrics import pair_metric, rounded
+from starling.train.links.ranking import (
     Counts,
     Known,
     Queries,
@@ -34,7 +34,7 @@ from starling.train.link_ranking import (
     true_destinations,
     true_sources,
 )
-from starling.train.link_scores import HeldOut, ranks_of
+from starling.train.links.scores import HeldOut, ranks_of
 from starling.train.metrics import Score, everybodys_rows
 from starling.train.results import Scores
 from starling.train.work import TeamWork

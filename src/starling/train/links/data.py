@@ -30,7 +30,7 @@ from starling.plan.links.splits import (
     random_split,
     time_split,
 )
-from starling.train.link_settings import LinkSettings
+from starling.train.links.settings import LinkSettings
 
 EdgeColumn = Callable[[str], NDArray[Any] | None]
 """An edge table by name, a value for each entry of the lists; None where there is no such table."""

@@ -16,7 +16,7 @@ from starling.train.results import TrainResult
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import cut
 from tests.support.ranks import run_ranks
-from tests.train.link_graphs import link_graph
+from tests.train.links.link_graphs import link_graph
 
 NODES, PARTS = 60, 5
 TYPES = np.random.default_rng(3).integers(0, 3, 150).astype(np.uint8)

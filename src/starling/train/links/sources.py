@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.engine.hybrid.source import WorkerSource, weighted_degree_of, whole_exchange
 from starling.engine.source import GraphSource, read_edge_table
-from starling.train.link_data import HeldEdges, training_lists
+from starling.train.links.data import HeldEdges, training_lists
 
 
 def held_by(source: GraphSource) -> HeldEdges:

@@ -18,9 +18,9 @@ from starling.comm.in_process import run_threads
 from starling.core.errors import InputError
 from starling.launch.trainer import Trainer
 from starling.nn.registry import MODELS
-from starling.train.average_setup import PROGRAM_BYTES
+from starling.train.averaging.parts_work import PartsEvaluation
+from starling.train.averaging.setup import PROGRAM_BYTES
 from starling.train.config import RunConfig, merged
-from starling.train.parts_work import PartsEvaluation
 from starling.train.prediction import PredictRequest, predict
 from starling.train.results import TrainResult
 from starling.train.trainer import fit
@@ -122,7 +122,7 @@ def test_any_number_of_workers_gives_the_same_bits(place: Path, tmp_path: Path, 
 
 def test_a_round_is_the_weighted_mean_of_parts_trained_alone(place: Path, tmp_path: Path) -> None:
     """Each part trained as a run of its own gives the models whose mean a round is."""
-    from starling.train.average import AveragingLoop
+    from starling.train.averaging.loop import AveragingLoop
 
     path, kept = place / "five" / "parts", dict[int, torch.Tensor]()
     sgd: Tables = {"optimizer": {"name": "sgd", "lr": 0.1}, "run": {"epochs": 2}, "sync": {"every": 2}}

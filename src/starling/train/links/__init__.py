@@ -1,0 +1,1 @@
+"""Link prediction as a run: edges in place of labels, alone and by a team."""
