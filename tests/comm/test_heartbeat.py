@@ -69,6 +69,20 @@ def test_a_process_that_has_ended_is_lost_at_once() -> None:
         assert "is gone" in lost.cause
 
 
+def test_a_stopped_process_that_another_worker_kills_counts_as_stopped() -> None:
+    watched = watched_since(0.0)
+    assert watched.judge(Process("T", 5, 77), True, 9.0, 10.0) is None
+    lost = watched.judge(Process("R", 5, 77), True, 10.5, 10.0)  # on its way out
+    assert lost is not None
+    assert lost.cause.startswith("is stopped")
+    again = watched_since(0.0)
+    assert again.judge(Process("T", 5, 77), True, 9.0, 10.0) is None
+    again.hear(beat(2), 9.5)  # somebody let it go on
+    lost = again.judge(RUNS, True, 20.0, 10.0)
+    assert lost is not None
+    assert lost.cause == "gives no sign of life"
+
+
 def test_a_stopped_process_is_lost_at_the_deadline() -> None:
     watched, stopped = watched_since(0.0), Process("T", 5, 77)
     assert watched.judge(stopped, True, 9.0, 10.0) is None

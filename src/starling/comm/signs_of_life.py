@@ -83,12 +83,12 @@ class Watched:
 
     def __init__(self, rank: int, now: float) -> None:
         self.rank, self.beat = rank, Beat(-1, 0, 0, "", "starting")
-        self._since, self._worked = now, -1
+        self._since, self._worked, self._stopped = now, -1, False
 
     def hear(self, beat: Beat, now: float) -> None:
         """A beat was read; only one that has advanced is a sign of life."""
         if beat.count > self.beat.count:
-            self.beat, self._since = beat, now
+            self.beat, self._since, self._stopped = beat, now, False
 
     def forgive(self, seconds: float) -> None:
         """The watcher itself slept so long; the silence meanwhile means nothing."""
@@ -101,15 +101,15 @@ class Watched:
         """
         if self.beat.done:
             return None
-        cause = "gives no sign of life"
         if here:
             if process is None or process.state in _ENDED or process.born != self.beat.born:
                 return self._lost(now, "is gone: its process has ended without a word")
             if process.worked > self._worked >= 0:
-                self._since = now
-            if process.state in _STOPPED:
-                cause = "is stopped (SIGSTOP, or a debugger)"
+                self._since, self._stopped = now, False
+            # remembered, since a stopped process that another worker has just killed looks like a running one for a moment
+            self._stopped = self._stopped or process.state in _STOPPED
             self._worked = process.worked
+        cause = "is stopped (SIGSTOP, or a debugger)" if self._stopped else "gives no sign of life"
         return self._lost(now, cause) if now - self._since > deadline else None
 
     def _lost(self, now: float, cause: str) -> Lost:
