@@ -69,6 +69,7 @@ Y = np.arange(60) % 3
     [
         ({"name": "regression"}, {}, "needs labels of kind 'real', got 'single'.*--task classification"),
         ({"name": "clasification"}, {}, "no task 'clasification'. Did you mean 'classification'"),
+        ({"name": "lnik"}, {}, "no task 'lnik'. Did you mean 'link'"),
         ({"metric": "mae"}, {}, "no metric 'mae' for classification"),
         ({}, {"without": ("y",)}, "no labels"),
         ({}, {"without": ("train",)}, "no training nodes"),

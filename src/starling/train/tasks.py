@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -123,7 +123,7 @@ def _kind(name: str | None, labels: Labels) -> type[Task]:
     if name is None:
         return next(task for task in TASKS.values() if task.label_kind == labels.kind)
     if name not in TASKS:
-        raise InputError(f"There is no task '{name}'. {nearest(name, TASKS)}")
+        raise InputError(f"There is no task '{name}'. {nearest(name, get_args(TaskKind))}")
     return TASKS[name]
 
 
