@@ -7,7 +7,6 @@ import queue
 import signal
 import threading
 import time
-from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from starling.comm.phase import Phase
 from starling.comm.signs_of_life import Beat, Lost, Process, Watched, this_host
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from tests.support.ranks import run_ranks, try_ranks
+from tests.support.ranks import meeting, run_ranks, try_ranks
 
 SETUP = make_tag(Channel.SETUP, 0, 0)
 RUNS = Process("S", worked=5, born=77)
@@ -139,13 +138,6 @@ def test_beats_go_on_while_the_store_is_waited_on() -> None:
         waiting.join()
     assert Beat.unpack(server.get("starling/beat/0")).done
     assert lost.empty()
-
-
-def meeting(team: Team) -> TCPStore:
-    """A store of the test's own, served by worker 0."""
-    server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if team.rank == 0 else None
-    port = int(team.all_lists(SETUP, np.array([server.port if server else 0]))[0][0])
-    return server or TCPStore("127.0.0.1", port, wait_for_workers=False, timeout=timedelta(seconds=20))
 
 
 def stop_one(team: Team) -> str:

@@ -17,13 +17,18 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
 
 Transport = Literal["auto", "gloo", "threads"]
 
@@ -40,6 +45,7 @@ _context.set_forkserver_preload(
         "hypothesis",
         "starling.comm.switch",
         "starling.kernels.parallel",
+        "starling.train.trainer",
         __name__,
     ]
 )
@@ -101,6 +107,13 @@ def try_ranks(
             process.join()
         for answer in answers:
             answer.close()
+
+
+def meeting(team: Team) -> TCPStore:
+    """A store for what a test's workers tell one another beside their messages, served by worker 0."""
+    server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if team.rank == 0 else None
+    port = int(team.all_lists(make_tag(Channel.SETUP, 0, 0), np.array([server.port if server else 0]))[0][0])
+    return server or TCPStore("127.0.0.1", port, wait_for_workers=False, timeout=timedelta(seconds=20))
 
 
 def _gather(processes: list[BaseProcess], answers: list[Connection], deadline: float) -> list[Outcome]:

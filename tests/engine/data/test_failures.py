@@ -1,4 +1,4 @@
-"""A worker that fails or is killed in any stage ends the others, with the cause."""
+"""A worker that fails, is killed or is stopped in any stage ends the others, with the cause."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from starling.comm.failures import PeerLost
+from starling.comm.heartbeat import Heartbeat
+from starling.comm.signs_of_life import Lost
+from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.errors import StarlingError
 from starling.engine.data.stages import Stages
@@ -20,9 +24,11 @@ from starling.train.data_work import DataWork
 from starling.train.setup import set_up
 from tests.engine.data.cases import data_config, on_hosts, uneven_parts
 from tests.engine.hybrid.runs import small_graph
-from tests.support.ranks import try_ranks
+from tests.support.ranks import meeting, try_ranks
 
 STAGES = ("schedule", "sample", "fetch", "compact", "copy")
+GAVE_UP = 7
+"""The exit status of a worker that missed another's signs of life."""
 SAGE: dict[str, Any] = {"name": "sage", "hidden": 4}
 
 
@@ -53,13 +59,17 @@ def with_accident(stages: Stages, stage: str, what: Any) -> Stages:
 
 
 def take_all_steps(team: Team, config: RunConfig, stage: str, what: Any) -> int:
-    """Prepare all batches; an accident happens to worker 1."""
+    """Prepare all batches and share a number after each, as training does; an accident happens to worker 1."""
     work = set_up(config, team).work
     assert isinstance(work, DataWork)
     if team.rank == 1:
         work.stages = with_accident(work.stages, stage, what)
+    steps = 0
     with work.prepared(4) as batches:
-        return sum(1 for _ in batches)
+        for _ in batches:
+            team.all_sum(make_tag(Channel.GRADIENTS, steps, 0), torch.ones(1))
+            steps += 1
+    return steps
 
 
 def fail() -> None:
@@ -68,6 +78,10 @@ def fail() -> None:
 
 def be_killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def be_stopped() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -88,8 +102,31 @@ def test_an_error_in_a_stage_is_the_runs_error(parts: Path, stage: str) -> None:
     assert f"The background stage '{stage}' failed: ValueError: a stone in the gears" in said
 
 
-def test_a_worker_killed_in_a_stage_is_missed_by_the_others(parts: Path) -> None:
-    alive, killed = try_ranks(2, take_all_steps, config_for(parts, 2), "fetch", be_killed, transport="gloo", deadline=120)
-    assert killed.exit_code == -signal.SIGKILL
+def take_all_steps_alive(team: Team, config: RunConfig, stage: str, what: Any, said: Path) -> int:
+    """The same with signs of life: worker 0 leaves when it misses those of worker 1, and says why."""
+
+    def leave(lost: Lost) -> None:
+        said.write_text(str(lost))
+        os._exit(GAVE_UP)
+
+    store = meeting(team)  # it is served for as long as it is held
+    with Heartbeat(store, team.rank, team.size, team.phase, deadline=1.0, on_lost=leave):
+        return take_all_steps(team, config, stage, what)
+
+
+@pytest.mark.parametrize(("stage", "transport"), [("schedule", "auto"), ("fetch", "gloo"), ("copy", "auto")])
+def test_a_worker_killed_in_a_stage_is_missed_by_the_others(parts: Path, stage: str, transport: Any) -> None:
+    accident = (config_for(parts, 2), stage, be_killed)
+    alive, killed = try_ranks(2, take_all_steps, *accident, transport=transport, deadline=120)
+    assert killed.exit_code == -signal.SIGKILL, (alive, killed)
     assert isinstance(alive.error, PeerLost), alive
     assert "Worker 1 closed its connection" in str(alive.error)
+
+
+@pytest.mark.parametrize(("stage", "transport"), [("sample", "gloo"), ("compact", "auto")])
+def test_a_worker_stopped_in_a_stage_is_given_up(parts: Path, tmp_path: Path, stage: str, transport: Any) -> None:
+    accident = (config_for(parts, 2), stage, be_stopped, tmp_path / "said")
+    alive, stopped = try_ranks(2, take_all_steps_alive, *accident, transport=transport, deadline=120)
+    assert stopped.exit_code == -signal.SIGKILL, (alive, stopped)  # else it would stay for ever
+    assert alive.exit_code == GAVE_UP, alive
+    assert (tmp_path / "said").read_text().startswith("Worker 1 is stopped (SIGSTOP, or a debugger)")
