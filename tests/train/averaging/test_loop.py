@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,11 +16,12 @@ import pytest
 import torch
 
 from starling.comm.in_process import run_threads
+from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.launch.trainer import Trainer
 from starling.nn.registry import MODELS
-from starling.train.averaging.parts_work import PartsEvaluation
-from starling.train.averaging.setup import PROGRAM_BYTES
+from starling.train.averaging.parts_work import PartsEvaluation, PartsWork
+from starling.train.averaging.setup import PROGRAM_BYTES, set_up_averaging
 from starling.train.config import RunConfig, merged
 from starling.train.prediction import PredictRequest, predict
 from starling.train.results import TrainResult
@@ -242,6 +244,30 @@ def test_a_vertex_cut_is_refused(tmp_path: Path) -> None:
     path = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2, np.arange(graph.manifest.edges) % 2)
     with pytest.raises(InputError, match="vertex-cut"):
         Trainer(tables(path), run=tmp_path / "run").fit()
+
+
+def test_a_machine_without_all_shards_is_refused(place: Path, tmp_path: Path) -> None:
+    """Halo features and evaluation come from every shard, so a worker's own would not do."""
+    shutil.copytree(place / "five" / "parts", tmp_path / "parts")
+    shutil.rmtree(tmp_path / "parts" / "part-00001")
+    with pytest.raises(InputError, match=r"Worker [01] .* reads every shard.* missing.* pass --sync gradient, for which"):
+        train(tmp_path / "parts", tmp_path / "run", 2)
+
+
+def test_a_scratch_folder_that_is_another_for_some_worker_is_refused(place: Path, tmp_path: Path) -> None:
+    config = RunConfig.from_tables(tables(place / "five" / "parts", {"team": {"workers": 2}}))
+    for rank in (0, 1):
+        (tmp_path / str(rank)).mkdir()
+
+    def begin(team: Team) -> None:
+        work = set_up_averaging(config, team).work
+        assert isinstance(work, PartsWork)
+        work.begin(tmp_path / str(team.rank))
+
+    with pytest.raises(
+        InputError, match=r"worker 1 does not see .* of worker 0\. Pass a --run directory that all machines share"
+    ):
+        run_threads(2, begin)
 
 
 def test_memory_is_kept_to(tmp_path: Path) -> None:

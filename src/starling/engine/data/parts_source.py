@@ -144,7 +144,7 @@ class PartsSource:
 
 def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSource:
     """Look at all parts of a directory without reading them: masks, and labels of own parts' split nodes."""
-    parts = open_parts(path)
+    parts = _all_parts(path, team)
     places, manifest = Places(parts, team), parts.manifest
     if "x" not in manifest.node_tables:
         raise InputError(f"{path} has no features 'x' for all its nodes. Import the graph with --features.")
@@ -176,6 +176,18 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
         _weighted_degree(shards) if "weight" in tables else None,
         Calls(0, Channel.SETUP, _CALLS),
     )
+
+
+def _all_parts(path: Path, team: Team) -> Parts:
+    try:
+        return open_parts(path)
+    except InputError as error:
+        if team.size == 1:
+            raise
+        raise InputError(
+            f"Worker {team.rank} trains or evaluates part by part and so reads every shard, not only those of its own parts: "
+            f"{error} Put the parts where all workers see them, or pass --sync gradient, for which a machine needs its own alone."
+        ) from error
 
 
 def column(shard: Shard, name: str) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,6 +142,7 @@ class PartsWork:
 
     def begin(self, folder: Path) -> None:
         """Make ready, with a folder for scratch files that all workers see."""
+        _check_shared(folder, self.source)
         self._evaluation = PartsEvaluation(self.source, self.shelf, self.memory, folder, self.plan.device)
 
     def lessons(self, part: PartSource) -> Lessons:
@@ -173,3 +175,20 @@ class PartsWork:
         """The metric on each split, from exact outputs; the same numbers on every worker."""
         assert self._evaluation is not None, "it has begun"
         return self._evaluation.scores(model, score)
+
+
+def _check_shared(folder: Path, source: PartsSource) -> None:
+    """Refuse a folder that is not one and the same for all workers; everybody asks.
+
+    Rows of a layer pass from worker to worker through its files. A folder of the same name on another machine would give zeros.
+    """
+    mark = folder / "mark"
+    if source.team.rank == 0:
+        mark.write_bytes(uuid.uuid4().bytes)
+    mine = mark.read_bytes() if source.team.rank == 0 else b""
+    told = source.team.all_lists(source.calls.forward(), np.frombuffer(mine, np.uint8))[0]
+    if not mark.is_file() or mark.read_bytes() != told.astype(np.uint8).tobytes():
+        raise InputError(
+            f"Workers that average models share scratch files in the run directory, and worker {source.team.rank} does not see "
+            f"{folder} of worker 0. Pass a --run directory that all machines share, or --sync gradient."
+        )
