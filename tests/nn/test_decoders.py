@@ -80,3 +80,12 @@ def test_pairs_by_number_score_and_learn_as_rows_do(name: DecoderName, relations
     empty = decoder.pairs(torch.zeros(0, 6, requires_grad=True), none, none, none if relations else None)
     assert empty.shape == (0,)
     empty.sum().backward()
+
+
+def test_relations_begin_at_either_sign_and_one_alone_as_the_dot_product() -> None:
+    many = make_decoder("distmult", 50, 40, seed=1).state_dict()["relation"]
+    assert float(many.var()) == pytest.approx(1, abs=0.1)
+    assert float(many.mean()) == pytest.approx(0, abs=0.1)
+    alone = make_decoder("distmult", 50, 0, seed=1).state_dict()["relation"]
+    assert float(alone.min()) >= 0.5
+    assert float(alone.max()) <= 1.5

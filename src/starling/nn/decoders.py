@@ -11,6 +11,7 @@ Graphs without relations have one w. All three are symmetric in s and d: directi
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Literal
 
@@ -63,7 +64,12 @@ class Dot(Decoder):
 
 
 class DistMult(Decoder):
-    """A product weighted by relation; weights begin at one, so that training begins with the dot product."""
+    """A product weighted by relation.
+
+    The one weight of graphs without relations begins at about one: training begins with the dot product. Weights of several
+    relations begin at either sign, with a variance of one. Were they positive, every node would fit itself best by every
+    relation, which training would have to unlearn first.
+    """
 
     def __init__(self, width: int, relations: int) -> None:
         super().__init__()
@@ -71,7 +77,10 @@ class DistMult(Decoder):
         self.initialise(Draws(0, ""))
 
     def initialise(self, draws: Draws) -> None:
-        """One plus a little noise, which tells relations apart."""
+        """Noise of variance one; around one, and less of it, where there are no relations to tell apart."""
+        if len(self.relation) > 1:
+            draws.uniform("relation", self.relation, math.sqrt(3))
+            return
         draws.uniform("relation", self.relation, 0.5)
         with torch.no_grad():
             self.relation.add_(1)

@@ -17,7 +17,7 @@ from starling.plan.links.negatives import (
     degree_weights,
     known_pairs,
 )
-from starling.plan.links.pairs import Contrast, TargetEdges, ends_of, relations_of
+from starling.plan.links.pairs import Contrast, SharedContrast, StepPairs, TargetEdges, ends_of, relations_of
 from starling.plan.links.random_pairs import random_pairs
 from tests.plan.sources import Drawn, draw_graph, graphs
 
@@ -151,3 +151,56 @@ def test_ends_and_relations_stand_edge_first() -> None:
     relation = relations_of(edges, 2)
     assert relation is not None
     assert relation.tolist() == [5, 6, 5, 5, 6, 6]
+
+
+def test_shared_nodes_are_the_same_for_all_edges_of_a_step() -> None:
+    """On any worker: they depend on the key alone, and each edge loses the end whose turn it is."""
+    drawn = draw_graph(40, 60, 1)
+    edges, how = targets_of(drawn.pairs), sampler(drawn, kind="shared", count=50, both_ends=True)
+    made, some = how.draw(edges, KEY, turn=1), how.draw(edges[np.array([3, 4])], KEY, turn=1)
+    assert made.node.shape == (len(edges), 0)
+    assert made.shared is not None
+    assert some.shared is not None
+    np.testing.assert_array_equal(made.shared.node, some.shared.node)
+    assert len(set(made.shared.node.tolist())) > 20
+    assert made.shared.node.max() < 40
+    np.testing.assert_array_equal(made.shared.at_source, np.arange(len(edges)) % 2 == 1)
+    one_way = sampler(drawn, kind="shared").draw(edges, KEY).shared
+    assert one_way is not None
+    assert one_way.at_source.all()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "pairs", "shared"])
+def test_the_end_that_stays_stands_against_itself_when_asked_for(kind: str) -> None:
+    drawn = draw_graph(30, 40, 2)
+    edges = targets_of(drawn.pairs)
+    plain, more = (sampler(drawn, kind=kind, both_ends=True, itself=itself).draw(edges, KEY) for itself in (False, True))
+    slots = plain.node.shape[1]
+    assert more.node.shape[1] == slots + 1
+    np.testing.assert_array_equal(more.node[:, :slots], plain.node)
+    source, destination = (ends[len(edges) :].reshape(len(edges), -1)[:, -1] for ends in ends_of(edges, more))
+    kept = np.where(np.arange(len(edges)) % 2 == 0, edges.destination, edges.source)
+    np.testing.assert_array_equal(source, kept)
+    np.testing.assert_array_equal(destination, kept)
+
+
+def test_pairs_of_a_step_are_placed_by_hand() -> None:
+    """Edges 0 → 10 and 1 → 11 by relations 4 and 5, one pair of its own each, nodes 7 and 10 shared; seeds are sorted."""
+    edges = TargetEdges(np.array([0, 1]), np.array([0, 1]), np.array([10, 11]), np.array([10, 11]), np.array([4, 5]))
+    shared = SharedContrast(np.array([7, 10]), np.array([True, False]))
+    step = StepPairs(edges, Contrast(np.array([[3], [4]]), np.array([[True], [False]]), shared=shared))
+    assert step.ends.tolist() == [0, 1, 3, 1, 10, 11, 10, 4, 7, 10]
+    seeds, place = np.unique(step.ends, return_inverse=True)
+    assert seeds.tolist() == [0, 1, 3, 4, 7, 10, 11]
+    pairs = step.placed(place)
+    assert pairs.edges == 2
+    assert pairs.source.tolist() == [0, 1, 2, 1]
+    assert pairs.destination.tolist() == [5, 6, 5, 3]
+    assert pairs.relation is not None
+    assert pairs.relation.tolist() == [4, 5, 4, 5]
+    assert pairs.shared is not None
+    assert pairs.shared.node.tolist() == [4, 5]
+    assert pairs.shared.kept.tolist() == [5, 1]  # the source makes room, then the destination
+    assert pairs.shared.replaced.tolist() == [0, 6]
+    none = StepPairs(edges[:0], Contrast(np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_), shared=shared))
+    assert not len(none.ends)  # who has no targets asks for nothing

@@ -84,6 +84,15 @@ CASES: dict[str, tuple[str, int, dict[str, dict[str, Any]]]] = {
         2,
         {"model": {"name": "rgcn"}, "link": {"decoder": "distmult", "count": 2}, "task": {"metric": "mrr"}},
     ),
+    "shared, ranked against all": (
+        "typed",
+        4,
+        {
+            "model": {"name": "rgcn"},
+            "link": {"decoder": "distmult", "negatives": "shared", "count": 6, "loss": "softmax"},
+            "task": {"metric": "mrr"},
+        },
+    ),
     "ranked against some": ("undirected", 2, {"task": {"metric": "mrr"}, "link": {"candidates": 5}}),
     "sampled": ("undirected", 4, {"strategy": {"fanouts": [3, 2]}}),
     "embeddings": ("featureless", 2, {"embedding": {"dim": 4, "optimizer": "sgd"}}),
@@ -133,7 +142,7 @@ def test_flights_and_boundaries_are_those_of_one_process(
     assert one.losses != alone.losses
 
 
-@pytest.mark.parametrize("case", ["mini", "relations, ranked against all", "embeddings"])
+@pytest.mark.parametrize("case", ["mini", "shared, ranked against all", "embeddings"])
 def test_workers_of_their_own_batches_do_too(
     case: str, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from starling.engine.data.schedule import Schedule, Scheduled
 from starling.engine.hybrid.row_requests import Addresses
 from starling.plan.links.deal import Deal
 from starling.plan.links.exclude import TrainingOnly, WithoutTargets
-from starling.plan.links.pairs import Pairs, ends_of, relations_of
+from starling.plan.links.pairs import Pairs, StepPairs
 from starling.plan.links.strategy import TargetPicker
 from starling.plan.source import NeighbourSource
 
@@ -52,13 +52,11 @@ class LinkSchedule(Schedule):
         picker, task = self._picker, self._picker.task
         edges = picker.edges(epoch, step)
         pool = edges[np.argsort(edges.number, kind="stable")]
-        contrast = task.negatives.draw(edges, picker.key(epoch, step), pool, epoch)
-        source, destination = ends_of(edges, contrast)
-        ids = np.asarray(self._addresses.global_of_position[np.concatenate([source, destination])], np.int64)
+        drawn = StepPairs(edges, task.negatives.draw(edges, picker.key(epoch, step), pool, epoch))
+        ids = np.asarray(self._addresses.global_of_position[drawn.ends], np.int64)
         seeds, place = np.unique(ids, return_inverse=True)
-        pairs = Pairs(len(edges), place[: len(source)], place[len(source) :], relations_of(edges, contrast.node.shape[1]))
         total = int(self._epoch_totals(epoch)[step])
-        return ScheduledLinks(self._number(epoch, step), epoch, step, seeds, total, pairs=pairs)
+        return ScheduledLinks(self._number(epoch, step), epoch, step, seeds, total, pairs=drawn.placed(place))
 
     def _epoch_totals(self, epoch: int) -> NDArray[np.int64]:
         """Target edges of all workers in each step of an epoch."""

@@ -16,7 +16,7 @@ from starling.engine.hybrid.row_requests import Addresses, request_rows
 from starling.engine.hybrid.strategies import TeamStrategy
 from starling.engine.hybrid.traffic import Traffic
 from starling.plan.hops import HopSampler, Moment
-from starling.plan.links.pairs import Pairs, TargetEdges, ends_of, relations_of
+from starling.plan.links.pairs import Pairs, StepPairs, TargetEdges
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of, hops_of
 from starling.plan.strategy import Strategy
 from starling.plan.whole import Global
@@ -64,14 +64,10 @@ class TeamLinks:
         team, number = self.seeds.team, (epoch - 1) * self.steps_per_epoch + step
         edges = self._picker.edges(epoch, step)
         pool = self._pool(edges, number) if self._task.negatives.kind == "batch" else None
-        contrast = self._task.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch)
-        source, destination = ends_of(edges, contrast)
-        ends = np.concatenate([source, destination])
-        asked = request_rows(self._addresses, team, make_tag(Channel.PLAN, number, _ENDS), ends)
-        relation = relations_of(edges, contrast.node.shape[1])
-        pairs = Pairs(len(edges), asked.place[: len(source)], asked.place[len(source) :], relation)
+        drawn = StepPairs(edges, self._task.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch))
+        asked = request_rows(self._addresses, team, make_tag(Channel.PLAN, number, _ENDS), drawn.ends)
         total = int(np.sum(team.all_lists(make_tag(Channel.PLAN, number, _TOTAL), np.array([len(edges)]))))
-        return WorkerLinkPlan(self.seeds.plan_for(asked.own, epoch, step), pairs, asked.traffic, total)
+        return WorkerLinkPlan(self.seeds.plan_for(asked.own, epoch, step), drawn.placed(asked.place), asked.traffic, total)
 
     def _pool(self, edges: TargetEdges, number: int) -> TargetEdges:
         """All workers' target edges in the order of their numbers: 24 bytes each, of one step."""

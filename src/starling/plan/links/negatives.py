@@ -7,10 +7,15 @@
 | `batch` | from the ends of the step's other targets, the same end |
 | `local` | from the nodes of the part that the end that stays belongs to |
 | `pairs` | two nodes from all, one for either end |
+| `shared` | from all nodes, once for all targets of the step |
 
 A node that would make a pair of one node, the target itself, or (where the source is replaced) a known edge is drawn again, up to
 16 times. The other way round a worker need not hold the list it would have to look into, so pairs with another destination are
-taken as drawn: among N nodes a true edge is met with probability out-degree / N. Pairs of two drawn nodes only differ.
+taken as drawn: among N nodes a true edge is met with probability out-degree / N. Pairs of two drawn nodes only differ. Shared nodes
+are taken as drawn. A pair that is its own target in the end does not count (train/links/batch.py).
+
+`itself` adds the end that stays, linked to itself. No kind but `shared` ever draws it, and that one rarely, yet of all nodes it
+is the most alike: where an edge's end is ranked among all nodes, a model that never met it as a negative puts it first.
 """
 
 from __future__ import annotations
@@ -26,10 +31,10 @@ from starling.core.errors import InputError
 from starling.core.keyed import draw_below, draw_unit
 from starling.kernels.csr import Csr
 from starling.kernels.parallel import parallel_for
-from starling.plan.links.pairs import Contrast, TargetEdges
+from starling.plan.links.pairs import Contrast, SharedContrast, TargetEdges
 from starling.plan.links.random_pairs import random_pairs
 
-NegativeKind = Literal["uniform", "degree", "batch", "local", "pairs"]
+NegativeKind = Literal["uniform", "degree", "batch", "local", "pairs", "shared"]
 
 _TRIES = 16
 _POWER = 0.75
@@ -88,6 +93,7 @@ class NegativeSampler:
     known: KnownPairs
     cumulative: NDArray[np.float64] | None = None
     parts: PartRanges | None = None
+    itself: bool = False
 
     def __post_init__(self) -> None:
         if self.kind == "local" and self.parts is None:
@@ -97,6 +103,11 @@ class NegativeSampler:
 
     def draw(self, edges: TargetEdges, key: np.uint64, pool: TargetEdges | None = None, turn: int = 0) -> Contrast:
         """The contrast of some edges; `pool` are all targets of the step in the order of their numbers (kind batch)."""
+        drawn = self._shared(edges, key, turn) if self.kind == "shared" else self._each(edges, key, pool, turn)
+        return self._with_itself(edges, drawn, turn) if self.itself else drawn
+
+    def _each(self, edges: TargetEdges, key: np.uint64, pool: TargetEdges | None, turn: int) -> Contrast:
+        """Nodes of its own for each edge."""
         if self.kind == "pairs":
             return self._any_pairs(edges, key)
         slots = np.arange(self.count)
@@ -131,6 +142,28 @@ class NegativeSampler:
         """Pairs of two different nodes; that one is an edge has the chance edges / N²."""
         drawn = random_pairs(edges.number, self.count, self.nodes, key, lambda one, other: one == other, lambda count: count)
         return Contrast(drawn[0], np.ones(drawn[0].shape, np.bool_), drawn[1])
+
+    def _shared(self, edges: TargetEdges, key: np.uint64, turn: int) -> Contrast:
+        """The same nodes for all edges, on every worker."""
+        node = np.empty(self.count, np.int64)
+        _draw_shared(key, self.nodes, node)
+        none = np.empty((len(edges), 0), np.int64)
+        return Contrast(none, none.astype(np.bool_), shared=SharedContrast(node, self._sides(edges, turn)))
+
+    def _with_itself(self, edges: TargetEdges, drawn: Contrast, turn: int) -> Contrast:
+        """One more pair against each edge, of the end that stays and itself."""
+        at_source = self._sides(edges, turn)[:, None]
+        kept = np.where(at_source, edges.destination[:, None], edges.source[:, None]).astype(np.int64)
+        other = None if drawn.other is None else np.concatenate([drawn.other, kept], 1)
+        return Contrast(
+            np.concatenate([drawn.node, kept], 1), np.concatenate([drawn.at_source, at_source], 1), other, drawn.shared
+        )
+
+    def _sides(self, edges: TargetEdges, turn: int) -> NDArray[np.bool_]:
+        """Whether the source of each edge [P] is replaced, where one end is for all that stand against it."""
+        if not self.both_ends:
+            return np.ones(len(edges), np.bool_)
+        return (edges.number.astype(np.int64) + turn) % 2 == 0
 
     def _ranges(
         self, edges: TargetEdges, at_source: NDArray[np.bool_]
@@ -195,6 +228,12 @@ def _look_up(
 ) -> None:
     for i in range(len(row)):
         found[i] = _holds(neighbours, offsets[row[i]], offsets[row[i] + 1], position[i])
+
+
+@compiled
+def _draw_shared(key: np.uint64, nodes: int, out: NDArray[np.int64]) -> None:
+    for slot in range(len(out)):
+        out[slot] = draw_below(key, slot, 0, nodes)
 
 
 @compiled

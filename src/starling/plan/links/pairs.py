@@ -37,6 +37,16 @@ class Contrast:
     at_source: NDArray[np.bool_]
     other: NDArray[np.int64] | None = None
     """Nodes in place of the end that would stay, where both are replaced."""
+    shared: SharedContrast | None = None
+    """More pairs, the same nodes for all edges."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedContrast:
+    """`node` [S], each against every one of P edges: in place of its source where `at_source` [P], else of its destination."""
+
+    node: NDArray[np.int64]
+    at_source: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +60,46 @@ class Pairs:
     source: NDArray[np.int64]
     destination: NDArray[np.int64]
     relation: NDArray[np.int64] | None
+    shared: SharedPairs | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPairs:
+    """The same S seeds `node` against each of P edges, of which the seed `kept` [P] stays and `replaced` [P] makes room."""
+
+    node: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    replaced: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class StepPairs:
+    """The target edges of a step with what stands against them, before anybody knows where the rows of their ends are."""
+
+    edges: TargetEdges
+    contrast: Contrast
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """Positions whose rows are needed, any number of times each: sources of all pairs, destinations, shared nodes."""
+        shared = self.contrast.shared
+        more = [] if shared is None or not len(self.edges) else [shared.node]
+        return np.concatenate([*ends_of(self.edges, self.contrast), *more])
+
+    def placed(self, place: NDArray[np.int64]) -> Pairs:
+        """The pairs, given for each of `ends` the number of its row."""
+        count, slots = len(self.edges), self.contrast.node.shape[1]
+        source, destination, node = np.split(place, [count * (1 + slots), 2 * count * (1 + slots)])
+        shared = None
+        if self.contrast.shared is not None:
+            at_source = self.contrast.shared.at_source
+            own = source[:count], destination[:count]
+            shared = SharedPairs(node, np.where(at_source, own[1], own[0]), np.where(at_source, own[0], own[1]))
+        return Pairs(count, source, destination, relations_of(self.edges, slots), shared)
 
 
 def ends_of(edges: TargetEdges, contrast: Contrast) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of sources and destinations of all pairs of `Pairs`, in its order."""
+    """Positions of sources and destinations of all pairs of `Pairs`, in its order; shared nodes are left to `StepPairs`."""
     stays = np.where(contrast.at_source, edges.destination[:, None], edges.source[:, None])
     stays = stays if contrast.other is None else contrast.other
     source = np.where(contrast.at_source, contrast.node, stays).reshape(-1)

@@ -17,7 +17,7 @@ from starling.plan.hops import AllNeighbours, HopSampler, Moment
 from starling.plan.links.deal import Deal, DealtEdges, destinations_of
 from starling.plan.links.exclude import WithoutTargets
 from starling.plan.links.negatives import NegativeSampler
-from starling.plan.links.pairs import LinkPlan, Pairs, TargetEdges, ends_of, relations_of
+from starling.plan.links.pairs import LinkPlan, StepPairs, TargetEdges
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
@@ -131,12 +131,10 @@ class LinkStrategy:
         """One step."""
         edges = self._picker.edges(epoch, step)
         pool = edges[np.argsort(edges.number, kind="stable")]
-        contrast = self.task.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch)
-        source, destination = ends_of(edges, contrast)
-        seeds, place = np.unique(np.concatenate([source, destination]), return_inverse=True)
-        relation = relations_of(edges, contrast.node.shape[1])
-        pairs = Pairs(len(edges), place[: len(source)], place[len(source) :], relation)
-        return LinkPlan(self._whole_batch(epoch, step, seeds) if self._whole else self._batch(epoch, step, seeds), pairs)
+        drawn = StepPairs(edges, self.task.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch))
+        seeds, place = np.unique(drawn.ends, return_inverse=True)
+        batch = self._whole_batch(epoch, step, seeds) if self._whole else self._batch(epoch, step, seeds)
+        return LinkPlan(batch, drawn.placed(place))
 
     def _batch(self, epoch: int, step: int, seeds: NDArray[Any]) -> BatchPlan:
         """The seeds and the hops around them."""

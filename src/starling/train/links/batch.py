@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from starling.core.exchange import ALONE, Exchange
 from starling.engine.fill import FilledBatch
-from starling.nn.decoders import LinkModel
-from starling.plan.links.pairs import Pairs
+from starling.nn.decoders import Decoder, LinkModel
+from starling.plan.links.pairs import Pairs, SharedPairs
 from starling.train.work import outputs_of
 
 
@@ -22,7 +22,7 @@ class LinkBatch(FilledBatch):
     exchange: Exchange = ALONE
 
     def pair_scores(self, model: nn.Module) -> Tensor:
-        """The score of each target edge and of the pairs against it [P, 1 + K]."""
+        """The score of each target edge and of the pairs against it [P, 1 + K]; −∞ of those that are the edge itself."""
         assert isinstance(model, LinkModel)
         rows = self.exchange.pull(outputs_of(model.encoder, self)[self.outputs])
         pairs = self.pairs
@@ -30,7 +30,26 @@ class LinkBatch(FilledBatch):
         relation = None if pairs.relation is None else torch.from_numpy(pairs.relation).to(rows.device)
         score = model.decoder.pairs(rows, source, destination, relation)
         slots = len(score) // pairs.edges - 1 if pairs.edges else 0
-        return torch.cat([score[: pairs.edges, None], score[pairs.edges :].reshape(pairs.edges, slots)], 1)
+        edge_itself = _as_edge(source, pairs.edges, slots) & _as_edge(destination, pairs.edges, slots)
+        against = score[pairs.edges :].reshape(pairs.edges, slots).masked_fill(edge_itself, -torch.inf)
+        scores = [score[: pairs.edges, None], against]
+        if pairs.shared is not None:
+            scores.append(
+                _against_shared(model.decoder, rows, pairs.shared, None if relation is None else relation[: pairs.edges])
+            )
+        return torch.cat(scores, 1)
+
+
+def _as_edge(ends: Tensor, edges: int, slots: int) -> Tensor:
+    """Whether the end of each pair against an edge [P, K] is the edge's own."""
+    return ends[edges:].reshape(edges, slots) == ends[:edges, None]
+
+
+def _against_shared(decoder: Decoder, rows: Tensor, shared: SharedPairs, relation: Tensor | None) -> Tensor:
+    """Scores [P, S] of each edge's kept end with all shared nodes, as one product of matrices where the decoder has one."""
+    node, kept, replaced = (torch.from_numpy(ends).to(rows.device) for ends in (shared.node, shared.kept, shared.replaced))
+    score = decoder.against(rows.index_select(0, kept), rows.index_select(0, node), relation)
+    return score.masked_fill(node == replaced[:, None], -torch.inf)
 
 
 def with_pairs(filled: FilledBatch, pairs: Pairs, total: int, exchange: Exchange = ALONE) -> LinkBatch:

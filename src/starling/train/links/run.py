@@ -20,7 +20,7 @@ from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.train.config import RunConfig
 from starling.train.links.data import HeldEdges
-from starling.train.links.scores import HeldOut
+from starling.train.links.scores import HeldOut, ranks_all
 from starling.train.links.task import LinkTask
 
 Degrees = Callable[[], NDArray[Any]]
@@ -44,13 +44,21 @@ class LinkRun:
         known = known_pairs(lists, held.position)
         check_possible(held.nodes, int(held.total(np.array([known.linked_to_all(held.position, held.nodes)]))[0]))
         cumulative = degree_weights(degree()) if link.negatives == "degree" else None
-        negatives = NegativeSampler(link.negatives, link.count, held.nodes, held.directed, known, cumulative, parts)
+        negatives = NegativeSampler(
+            link.negatives, link.count, held.nodes, held.directed, known, cumulative, parts, self._itself
+        )
         weight, relation = (_numbers(source.edge_tables.get(name)) for name in ("weight", "type"))
         names = source.graph.manifest.edge_types if isinstance(source, WorkerSource) else source.relation_names
         graph = NeighbourSource(
             lists, len(held.position), held.position, weight, edge_type=relation, relations=names, types=source.relations
         )
         return DealTask(graph, negatives, self.layers, relation, config.run.seed, link.target_share, config.team.threads)
+
+    @property
+    def _itself(self) -> bool:
+        """Whether a node linked to itself is a negative: asked for, or because evaluation has it among the candidates."""
+        link, asked = self.config.link, self.config.link.itself
+        return ranks_all(self.task.link_score, link) if asked is None else asked
 
     def held_out(self, known: KnownPairs, are_edges: AreEdges) -> HeldOut:
         """What evaluations score."""

@@ -77,7 +77,7 @@ class HeldOut:
     @property
     def against_all(self) -> bool:
         """Whether all nodes are candidates."""
-        return self.score.of_ranks and self.settings.candidates in (None, "all")
+        return ranks_all(self.score, self.settings)
 
     def edges(self, name: str) -> TargetEdges:
         """The edges of a split; of training edges a sample."""
@@ -187,6 +187,11 @@ class OwnScores:
     def _destinations(self) -> TrueEnds:
         held = self.held_out.held
         return true_destinations(held.lists, held.nodes, held.position, held.relation)
+
+
+def ranks_all(score: LinkScore, settings: LinkSettings) -> bool:
+    """Whether held-out edges are ranked against all nodes."""
+    return score.of_ranks and settings.candidates in (None, "all")
 
 
 def metric_of(score: LinkScore, edges: int, scores: Tensor) -> float:

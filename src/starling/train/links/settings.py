@@ -30,7 +30,9 @@ class LinkSettings(Record):
     negatives: NegativeKind = "uniform"
     """Which nodes take the place of an end."""
     count: Whole = 1
-    """Negatives of each target edge."""
+    """Negatives of each target edge; with `shared` of all those of a step together."""
+    itself: bool | None = None
+    """One more negative: the end that stays, linked to itself. By default where a metric ranks all nodes, itself among them."""
     split: Literal["auto", "given", "random", "time"] = "auto"
     """`auto`: given where edges have a table 'split' and no shares are asked for, else random."""
     split_edges: str | None = None
