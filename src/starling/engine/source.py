@@ -7,7 +7,7 @@ numbers, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -76,9 +76,12 @@ class GraphSource(NodeRows):
 
     def edge_stream(self) -> EdgesInMemory:
         """All edges in imported order, for methods that stream them."""
-        pairs = np.empty((len(self.incoming.edge), 2), self.incoming.neighbours.dtype)
-        pairs[self.incoming.edge, 0] = self.incoming.neighbours
-        pairs[self.incoming.edge, 1] = np.repeat(np.arange(self.nodes), np.diff(self.incoming.offsets))
+        place = self.incoming.edge
+        if len(place) and int(place.max()) >= len(place):  # numbers of edges that are left out are missing
+            place = np.unique(place, return_inverse=True)[1]
+        pairs = np.empty((len(place), 2), self.incoming.neighbours.dtype)
+        pairs[place, 0] = self.incoming.neighbours
+        pairs[place, 1] = np.repeat(np.arange(self.nodes), np.diff(self.incoming.offsets))
         return EdgesInMemory(pairs, self.nodes, directed=self.directed)
 
     @cached_property
@@ -148,7 +151,8 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
     features = prepared(given, request, splits.get("train", np.empty(0, np.int64)))
     pairs, kept = stored.pairs(), edges_kept(stored.edge_table, request)
     incoming = csr_from_pairs(pairs if kept is None else np.asarray(pairs)[kept], manifest.nodes)
-    edge = incoming.edge if kept is None else kept[incoming.edge]
+    edge = incoming.edge if kept is None else kept[incoming.edge]  # numbers as imported, whatever is left out
+    incoming = replace(incoming, edge=edge)
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: _entries(stored.edge_table(name), edge, name) for name in names}
     y = np.asarray(stored.column("y")) if manifest.labels is not None else None

@@ -87,16 +87,19 @@ def source_of_graph(graph: Graph, *, weight: str | None = None, threads: int | N
     return NeighbourSource(incoming, graph.nodes, None, weights)
 
 
-def source_of_shard(shard: Shard, *, weight: str | None = None, relations: int = 0) -> NeighbourSource:
-    """The neighbour lists of one part, mapped from disk; with `relations`, so many edge types, they are there too."""
+def source_of_shard(shard: Shard, *, weight: str | None = None, relations: int = 0, timed: bool = False) -> NeighbourSource:
+    """The neighbour lists of one part, mapped from disk; with `relations`, so many edge types, or `timed` these are there too."""
     if shard.parts.kind != "edge-cut":
         raise InputError(
             "Expected parts that hold whole neighbour lists, got a vertex-cut. Partition without --keep-vertex-cut."
         )
     weights = None if weight is None else _column(shard.edge_table(weight), weight)
     kinds = _column(shard.edge_table("type"), "type") if relations else None
+    times = _column(shard.edge_table("time"), "time") if timed else None
     names = shard.parts.edge_types
-    return NeighbourSource(shard.incoming, shard.local, shard.position, weights, shard.in_degree, kinds, names, relations)
+    return NeighbourSource(
+        shard.incoming, shard.local, shard.position, weights, shard.in_degree, kinds, names, relations, edge_time=times
+    )
 
 
 def _column(table: Any, name: str) -> NDArray[Any]:

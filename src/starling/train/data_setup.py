@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from starling.comm.tags import Channel
 from starling.core.errors import InputError
+from starling.engine.data.before import EdgesBefore
 from starling.engine.data.compact import Compactor, DeviceCopy
 from starling.engine.data.features import OneTable, PulledFeatures, Scaled, TablesByType, TypeTable
 from starling.engine.data.fetch import Fetcher
@@ -61,6 +64,7 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         own_only = config.team.local_only
         chance = inclusion_probability(places, targets, 1 / schedule.steps_per_epoch, fanouts, calls, own_only=own_only)
         fill_cache(store, tables, config.team.cache, chance, calls)
+    before = edges_before(config)
     stages = Stages(
         schedule=schedule,
         sample=BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed, team.ledger),
@@ -71,6 +75,8 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
             weighted="weight" in source.edge_tables,
             embeddings=table_of(source.features),
             row_of=source.features.row_of if isinstance(source.features, EmbeddedFeatures) else None,
+            weights=None if before is None else partial(before.weights, places),
+            degrees=None if before is None else partial(before.degrees, places),
         ),
         compact=Compactor(team, run.seed),
         copy=DeviceCopy(run.device),
@@ -80,11 +86,27 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
 
 
 def _neighbourhood(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places, layers: int) -> Neighbourhood:
-    make_hops: MakeHops = lambda lists: hop_samplers(how, lists, layers, config.team.threads)  # noqa: E731
     kind = OwnParts if config.team.local_only else AllParts
-    weight = "weight" if how.sampling == "weighted" else None
-    relations = source.relations if how.type_fanouts is not None else 0
-    return kind(places, make_hops, weight=weight, relations=relations, entries=bool(source.edge_tables))
+    return kind(
+        places,
+        make_hops_of(config, how, layers),
+        weight="weight" if how.sampling == "weighted" else None,
+        relations=source.relations if how.type_fanouts is not None else 0,
+        timed=config.data.before is not None,
+        entries=bool(source.edge_tables),
+    )
+
+
+def edges_before(config: RunConfig) -> EdgesBefore | None:
+    """The edges that a run may see, where it may not see all."""
+    return None if config.data.before is None else EdgesBefore(config.data.before)
+
+
+def make_hops_of(config: RunConfig, how: Mini.Settings, layers: int) -> MakeHops:
+    """From a part's lists to the samplers of a run."""
+    make_hops: MakeHops = lambda lists: hop_samplers(how, lists, layers, config.team.threads)  # noqa: E731
+    before = edges_before(config)
+    return make_hops if before is None else before.hops(make_hops)
 
 
 def _schedule(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places) -> Schedule:
@@ -139,6 +161,7 @@ def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int)
     """
     run, features = config.run, source.features
     plain = not (places.far or features.learnt or features.type_widths or config.task.name == "link")
+    plain = plain and config.data.before is None
     if run.memory is not None and plain and 4 * source.nodes * features.width > run.memory // 2:
         request = SourceRequest(config.data.normalize, tuple(source.edge_tables))
         return evaluate_part_by_part(config.data.path, source.team, request, run.memory // source.team.size // 2, run.device)

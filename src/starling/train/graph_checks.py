@@ -33,8 +33,8 @@ def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> No
 def check_data_parallel(config: RunConfig, how: Strategy.Settings, features: Features) -> None:
     """Refuse what workers that sample by themselves cannot do: it would be left out without a word."""
     asked = None
-    if config.data.before is not None:
-        asked = "--before"
+    if config.data.before is not None and config.sync.name == "average":
+        asked = "--before where models are averaged"
     elif isinstance(how, Mini.Settings) and how.past:
         asked = "strategy.past"
     elif features.type_widths and config.sync.name == "average":

@@ -53,3 +53,15 @@ def test_data_parallel_teams_learn_what_one_process_learns(graph: Graph, parts: 
     cached = learnt(typed(parts, 2, CASE, team={**team, "cache": 200}, **data), tmp_path / "cached", [0, 1])
     assert_identical(cached, seen)
     assert cached.bytes_sent < seen.bytes_sent
+
+
+@pytest.mark.parametrize("case", ["rgat, all neighbours", "rgat, by relation", "weighted sage"])
+def test_workers_see_the_graph_as_it_was(graph: Graph, parts: Path, tmp_path: Path, case: str) -> None:
+    """Edges after time 3 are left out of samples and degrees, whoever holds their lists; attributes stay with their edges."""
+    then: dict[str, Any] = {"data": {"before": 3}}
+    alone = learnt(typed(graph.path, 1, case, **then), tmp_path / "alone", [0])
+    team = {"parallel": "data", "shuffle": "global"}
+    seen = learnt(typed(parts, 2, case, team=team, **then), tmp_path / "team", [0, 1])
+    assert_same(seen, alone)
+    later = learnt(typed(graph.path, 1, case), tmp_path / "later", [0])
+    assert abs(alone.losses[0] - later.losses[0]) > 1e-4

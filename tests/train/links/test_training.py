@@ -16,7 +16,7 @@ from starling.train.results import TrainResult
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import cut
 from tests.support.ranks import run_ranks
-from tests.train.links.link_graphs import link_graph
+from tests.train.links.link_graphs import grouped_pairs, link_graph
 
 NODES, PARTS = 60, 5
 TYPES = np.random.default_rng(3).integers(0, 3, 150).astype(np.uint8)
@@ -205,3 +205,27 @@ def test_held_out_edges_change_no_loss(tmp_path: Path) -> None:
         results.append(fit(config_of(graph.path, link={"split_edges": None}), tmp_path / f"run-{name}"))
     assert results[0].losses == results[1].losses
     assert results[0].scores.test != results[1].scores.test
+
+
+@pytest.mark.parametrize("parallel", ["hybrid", "data"])
+def test_later_edges_are_no_edges(parallel: str, tmp_path: Path) -> None:
+    """With --before, a team learns from edges until then what one process does, which reads their splits by the right numbers."""
+    draw = np.random.default_rng(4)
+    tables = {
+        "time": draw.integers(0, 10, 150),
+        "split": draw.choice(3, 150, p=[0.8, 0.1, 0.1]).astype(np.uint8),
+        "type": TYPES,
+    }
+    graph = link_graph(tmp_path / "g", directed=True, edge_tables=tables)
+    parts = cut(graph, tmp_path / "parts", 3, draw.choice([0, 2], NODES))
+    settings: dict[str, Any] = {"link": {"split_edges": None, "count": 2}, "data": {"before": 6}, "task": {"metric": "mrr"}}
+    (alone,) = learn_together(config_of(graph.path, **settings), tmp_path / "alone")
+    team = config_of(parts, 2, **settings, team={"workers": 2, "parallel": parallel})
+    for seen in learn_together(team, tmp_path / "team"):
+        assert_same(seen, alone)
+    kept = np.flatnonzero(tables["time"] <= 6)
+    earlier = {name: table[kept] for name, table in tables.items()}
+    pairs = grouped_pairs(NODES, 150, 4)[kept]
+    imported = link_graph(tmp_path / "early", directed=True, edge_tables=earlier, pairs=pairs)
+    (known,) = learn_together(config_of(imported.path, link=settings["link"], task=settings["task"]), tmp_path / "early-run")
+    assert known.scores.test == pytest.approx(alone.scores.test, abs=0.1)  # other negatives, the same held-out edges

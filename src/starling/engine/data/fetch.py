@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,9 +57,10 @@ class Fetcher:
         scaled: Scaled | None = None,
         features: PulledFeatures | None = None,
         weighted: bool = False,
+        weights: OfPart | None = None,
         embeddings: EmbeddingTable | None = None,
         row_of: NDArray[np.int64] | None = None,
-        degrees: Callable[[int], NDArray[Any]] | None = None,
+        degrees: OfPart | None = None,
     ) -> None:
         self._store, self._edge_tables, self._embeddings = store, tuple(edge_tables), embeddings
         self._features = features or OneTable(store, scaled)
@@ -72,7 +73,7 @@ class Fetcher:
             "degree": (degrees or (lambda part: _own(places, part, "in_degree")), np.int64),
         }
         if weighted:
-            columns["weighted_degree"] = (lambda part: _weight_sums(places, part), np.float32)
+            columns["weighted_degree"] = (lambda part: _weight_sums(places, part, weights), np.float32)
         self._columns = NodeColumns(places, columns)
 
     def __call__(self, sampled: Sampled) -> FetchedRows:
@@ -108,11 +109,11 @@ def _own(places: Places, part: int, name: str) -> NDArray[Any]:
     return values
 
 
-def _weight_sums(places: Places, part: int) -> NDArray[np.float32]:
-    """The sum of in-edges' weights of a part's own nodes."""
+def _weight_sums(places: Places, part: int, weights: OfPart | None) -> NDArray[np.float32]:
+    """The sum of in-edges' weights of a part's own nodes; `weights` gives those of a part's edges, if not as they are stored."""
     shard = places.parts.shard(part)
     offsets = np.asarray(shard.incoming.offsets[: shard.owned + 1])
-    weight = np.asarray(shard.edge_table("weight"), np.float32)[: offsets[-1]]
+    weight = np.asarray(shard.edge_table("weight") if weights is None else weights(part), np.float32)[: offsets[-1]]
     sums = np.zeros(shard.owned, np.float32)
     filled = np.flatnonzero(np.diff(offsets))
     if len(filled):

@@ -16,13 +16,13 @@ from starling.plan.source import NeighbourSource, source_of_shard
 from starling.store.parts import Shard
 
 
-def local_source(shard: Shard, *, weight: str | None = None, relations: int = 0) -> NeighbourSource:
+def local_source(shard: Shard, *, weight: str | None = None, relations: int = 0, timed: bool = False) -> NeighbourSource:
     """The neighbour lists of a part, one for each of its N + H local rows: those of the outermost halo are empty.
 
-    `weight` names the edge table to sample by, `relations` is how many edge types there are to sample by. Edges are mapped from
-    disk; 8 bytes a local row are held.
+    `weight` names the edge table to sample by, `relations` is how many edge types there are to sample by, `timed` asks for edges'
+    times. Edges are mapped from disk; 8 bytes a local row are held.
     """
-    source = source_of_shard(shard, weight=weight, relations=relations)
+    source = source_of_shard(shard, weight=weight, relations=relations, timed=timed)
     lists = source.incoming
     return replace(source, incoming=Csr(_padded(lists.offsets, shard.local), lists.neighbours, lists.edge))
 

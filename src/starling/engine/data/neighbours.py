@@ -65,11 +65,18 @@ class AllParts(Neighbourhood):
     """The whole partitioned graph; rows are global ids."""
 
     def __init__(
-        self, places: Places, make_hops: MakeHops, *, weight: str | None = None, relations: int = 0, entries: bool = True
+        self,
+        places: Places,
+        make_hops: MakeHops,
+        *,
+        weight: str | None = None,
+        relations: int = 0,
+        timed: bool = False,
+        entries: bool = True,
     ) -> None:
         self.rows = places.parts.manifest.nodes
         self._places, self._make_hops, self._entries = places, make_hops, entries
-        self._open = partial(source_of_shard, weight=weight, relations=relations)
+        self._open = partial(source_of_shard, weight=weight, relations=relations, timed=timed)
         self._lists: dict[int, _PartLists] = {}
         self._lock = threading.Lock()
         for part in places.own:  # others of this host are opened when a row of theirs is first met
@@ -137,7 +144,14 @@ class OwnParts(Neighbourhood):
     """
 
     def __init__(
-        self, places: Places, make_hops: MakeHops, *, weight: str | None = None, relations: int = 0, entries: bool = True
+        self,
+        places: Places,
+        make_hops: MakeHops,
+        *,
+        weight: str | None = None,
+        relations: int = 0,
+        timed: bool = False,
+        entries: bool = True,
     ) -> None:
         self._places, self._entries = places, entries
         shards = [places.parts.shard(part) for part in places.own]
@@ -146,7 +160,7 @@ class OwnParts(Neighbourhood):
         self._ids = np.concatenate([np.empty(0, np.int64), *(global_ids(shard) for shard in shards)])
         self._lists = [
             _PartLists(
-                make_hops(local_source(shard, weight=weight, relations=relations)),
+                make_hops(local_source(shard, weight=weight, relations=relations, timed=timed)),
                 int(base),
                 np.arange(base, base + shard.local, dtype=np.int32),
                 int(places.first_entry[shard.part]),

@@ -60,7 +60,7 @@ def held_by_worker(source: WorkerSource) -> HeldEdges:
         graph.position,
         None if relation is None else relation.numpy(),
         source.nodes,
-        graph.manifest.directed,
+        graph.manifest.directed or graph.kept is not None,  # of an edge and its reverse one may be later
         column,
         source.total,
         lambda values: source.team.all_lists(source.calls.forward(), values),

@@ -26,9 +26,9 @@ from starling.engine.hybrid.row_requests import Addresses, find_addresses
 from starling.engine.hybrid.source import WorkerSource
 from starling.plan.links.negatives import PartRanges, known_pairs
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of
-from starling.plan.mini import Mini, hop_samplers
+from starling.plan.mini import Mini
 from starling.store.parts import open_parts
-from starling.train.data_setup import pulled_features
+from starling.train.data_setup import make_hops_of, pulled_features
 from starling.train.embeddings import table_of
 from starling.train.links.batch import with_pairs
 from starling.train.links.data import split_sizes
@@ -71,7 +71,8 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
     store = KeyValueStore(places)
     picker = TargetPicker(share.deal, deal_of(config.strategy.name, how, share.edges, config.run.seed, 1.0))
     trained = training_bits(share.training.graph.incoming.edge, source.graph.manifest.edges, source.total)
-    hops = link_hops(lambda lists: hop_samplers(how, lists, run.layers, config.team.threads), trained, picker.deal)
+    hops = link_hops(make_hops_of(config, how, run.layers), trained, picker.deal)
+    around = AllParts(places, hops, timed=config.data.before is not None, entries=bool(source.edge_tables))
     compact = Compactor(team, config.run.seed)
 
     def with_its_pairs(fetched: FetchedRows) -> FilledBatch:
@@ -81,7 +82,7 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
 
     stages = Stages(
         schedule=LinkSchedule(picker, share.addresses, team),
-        sample=BlockSampler(AllParts(places, hops, entries=bool(source.edge_tables)), run.layers, config.run.seed, team.ledger),
+        sample=BlockSampler(around, run.layers, config.run.seed, team.ledger),
         fetch=Fetcher(
             store,
             edge_tables=tuple(source.edge_tables),
@@ -113,11 +114,6 @@ class _Share:
 
 
 def _share(run: LinkRun, source: WorkerSource) -> _Share:
-    if run.config.data.before is not None:
-        raise InputError(
-            "Several workers number the edges of link prediction as they were imported, got --before. Use one worker, or import "
-            "the edges of that time alone."
-        )
     held, team = run.held, source.team
     training = training_share(source, held, run.split)
     addresses = find_addresses(source.graph, team, source.calls.forward())
