@@ -18,25 +18,31 @@ from starling.engine.data.stages import PipelineSettings, Stages
 from starling.engine.fill import FilledBatch
 from starling.train.averaging.parts_work import PartsEvaluation
 from starling.train.metrics import Score
-from starling.train.results import Scores
-from starling.train.work import TeamWork
+from starling.train.results import Scores, WorkerRecord
+from starling.train.work import TeamWork, Work
 
 _CLOSING = 8000
 """The number of the message by which workers agree on where to stop, after those of a step."""
 
 
 @dataclass
-class DataWork:
+class DataWork(Work):
     """Batches of one worker. `talks`: the stages exchange messages with workers of other hosts."""
 
     team: Team
     stages: Stages
     settings: PipelineSettings
-    steps_per_epoch: int
+    steps: int
+    """Of an epoch."""
     whole: TeamWork | PartsEvaluation
     """Evaluation: one pass over the whole graph, each worker its own nodes."""
     talks: bool = False
     _runs: list[Pipeline[FilledBatch]] = field(default_factory=list, init=False)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps an epoch has."""
+        return self.steps
 
     def batches(self, epochs: int) -> Iterator[FilledBatch]:
         """All batches, each made when it is asked for, without threads."""
@@ -76,6 +82,11 @@ class DataWork:
         everybody = [values.view(np.float64).reshape(-1, 2).tolist() for values in self.team.all_lists(tag, numbers)]
         names = [stage.name for stage in mine]
         return [tuple(StageAccount(name, *values) for name, values in zip(names, their, strict=True)) for their in everybody]
+
+    def with_stages(self, workers: tuple[WorkerRecord, ...], epoch: int) -> tuple[WorkerRecord, ...]:
+        """Accounts of all workers with those of their pipelines."""
+        stages = self.team_accounts(make_tag(Channel.SUMS, epoch, 1))
+        return tuple(replace(worker, stages=of_worker) for worker, of_worker in zip(workers, stages, strict=True))
 
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """From exact outputs of all nodes."""

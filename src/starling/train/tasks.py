@@ -8,15 +8,17 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Labels, Record
 from starling.engine.data.parts_source import PartsSource
+from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.train.metrics import Score, TaskKind, make_score
+from starling.train.work import outputs_of
 
 LabelKind = Literal["single", "multi", "real"]
 Source: TypeAlias = GraphSource | WorkerSource | PartsSource
@@ -41,6 +43,10 @@ class Task(ABC):
 
     def __init__(self, outputs: int, score: Score) -> None:
         self.outputs, self.score = outputs, score
+
+    def given(self, model: nn.Module, batch: FilledBatch) -> Tensor:
+        """What the model gives for the targets of a step, as `loss` takes it."""
+        return outputs_of(model, batch)[batch.outputs]
 
     def loss(self, given: Tensor, wanted: Tensor, weight: Tensor | None = None) -> Tensor:
         """The loss of targets, outputs [T, outputs] and labels [T] or [T, outputs]: its mean, or Σ weight · loss.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -20,9 +21,10 @@ from starling.infer.layerwise import Inference
 from starling.infer.timed import PastInference
 from starling.nn.model import LayeredModel
 from starling.nn.view import View
+from starling.plan.background import Background
 from starling.plan.strategy import Strategy
 from starling.train.metrics import Score
-from starling.train.results import Scores
+from starling.train.results import Scores, WorkerRecord
 
 _SCORING = 1 << 12
 """Messages of an evaluation from this number on belong to its scores."""
@@ -38,12 +40,20 @@ class Work(Protocol):
     def batches(self, epochs: int) -> Iterator[FilledBatch]:
         """The filled batches of all epochs in one stream, so that the next epoch's first is ready when this one ends."""
 
+    def prepared(self, epochs: int) -> AbstractContextManager[Iterator[FilledBatch]]:
+        """The same batches, prepared in the background for as long as the block lasts."""
+        return Background(self.batches(epochs), stage="preparing batches")
+
+    def with_stages(self, workers: tuple[WorkerRecord, ...], epoch: int) -> tuple[WorkerRecord, ...]:
+        """Accounts of all workers with those of the stages that prepared their batches, where there are such."""
+        return workers
+
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """The metric on each split, from exact outputs."""
 
 
 @dataclass(frozen=True)
-class OwnWork:
+class OwnWork(Work):
     """All of it in this process."""
 
     source: GraphSource
@@ -72,7 +82,7 @@ class OwnWork:
 
 
 @dataclass
-class TeamWork:
+class TeamWork(Work):
     """One worker's share."""
 
     source: WorkerSource

@@ -12,7 +12,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,16 @@ from starling.comm.team import Team
 from starling.core.allocator import release_freed_memory
 from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.data.part_source import PartSource
-from starling.engine.fill import FilledBatch
 from starling.plan.background import Background
 from starling.train.averaging.correction import GlobalBatches
 from starling.train.averaging.model_average import ModelSum, carried, flatten, unflatten
 from starling.train.averaging.parts_work import PartsWork
-from starling.train.optimizers import Schedule
-from starling.train.results import EpochRecord, Watcher, WorkerRecord
-from starling.train.run_directory import RunDirectory
+from starling.train.journal import Journal
+from starling.train.learning import Learning, schedule_of, updates_of
+from starling.train.optimizers import clock_of, make_optimizer
+from starling.train.results import EpochRecord, WorkerRecord
 from starling.train.setup import Setup
-from starling.train.sync import Step, Updates
-from starling.train.trainer import Loop
+from starling.train.steps import Steps
 
 SCRATCH = "scratch"
 """Of a run directory while it trains: what does not fit in memory, or is shared by workers."""
@@ -46,28 +44,31 @@ _CORRECTION = -1
 """In place of a part: whose optimiser moves the mean."""
 
 
-class AveragingLoop(Loop):
+def learn_by_part(setup: Setup, team: Team) -> Learning:
+    """Every part moves weights of its own, alone; the schedule turns a clock, since each of them goes through the same epochs."""
+    optimizer = make_optimizer(setup.model, setup.config.optimizer)
+    clock = clock_of(optimizer)
+    schedule = schedule_of(setup, clock)
+    clock.step()  # of nothing: a schedule expects that steps come first
+    return Learning(optimizer, schedule, updates_of(setup, optimizer, Team()))
+
+
+class AveragingLoop:
     """A run of rounds under way."""
 
-    def __init__(
-        self,
-        setup: Setup,
-        team: Team,
-        updates: Updates,
-        schedule: Schedule,
-        directory: RunDirectory | None,
-        watch: Watcher,
-        optimizer: torch.optim.Optimizer,
-    ) -> None:
-        super().__init__(setup, team, updates, schedule, directory, watch)
+    def __init__(self, journal: Journal, learning: Learning) -> None:
+        setup = journal.setup
         assert isinstance(setup.work, PartsWork)
-        self._parts, self._sync, self._optimizer = setup.work, setup.config.sync, optimizer
+        self._journal, self._team, self._settings = journal, journal.team, setup.config.run
+        self._schedule, self._optimizer, self._steps = learning.schedule, learning.optimizer, Steps(journal, learning)
+        self._model, self._score, self._parts, self._sync = setup.model, setup.task.score, setup.work, setup.config.sync
         self._moments: defaultdict[int, Any] = defaultdict(lambda: defaultdict(dict))
         self._carried, self._round = carried(setup.model), 0
         self._global: GlobalBatches | None = None
         self._evaluated = 0
 
-    def _all_epochs(self) -> None:
+    def run(self) -> None:
+        """All rounds, or fewer where validation stops getting better."""
         epochs, every = self._settings.epochs, self._sync.every or 1
         with self._scratch() as folder:
             self._parts.begin(folder)
@@ -77,7 +78,7 @@ class AveragingLoop(Loop):
             release_freed_memory()
             for first in range(1, epochs + 1, every):
                 self._train_round(range(first, min(first + every, epochs + 1)))
-                if self._settings.patience and self._records[-1].epoch - self._best_epoch >= self._settings.patience:
+                if self._journal.out_of_patience:
                     break
 
     def _train_round(self, epochs: range) -> None:
@@ -94,7 +95,7 @@ class AveragingLoop(Loop):
                 unflatten(common, self._carried)
                 losses.append(self._train_part(part, epochs, rates))
                 models.add(source.train_sizes[part.part], flatten(self._carried))
-                self._watch.step(epochs.start, number, losses[-1][-1])
+                self._journal.watch.step(epochs.start, number, losses[-1][-1])
                 del part  # before the next one is read
         team.phase.enter(f"averaging after epoch {epochs[-1]}")
         total = sum(source.train_sizes)
@@ -114,23 +115,9 @@ class AveragingLoop(Loop):
         with Background(lessons.batches(epochs), stage="preparing batches") as batches:
             for epoch, rate in zip(epochs, rates, strict=True):
                 self._set_rate(rate)
-                shares: list[float] = []
-                steps = self._local_steps(part.part, epoch, lessons.strategy.steps_per_epoch, batches, shares)
-                total = 0.0
-                for step, loss in enumerate(self._updates.run(steps), 1):
-                    self._check(loss, epoch, step)
-                    total += loss * shares[step - 1]
-                losses.append(total / max(sum(shares), 1))
+                count = lessons.strategy.steps_per_epoch
+                losses.append(self._steps.of_epoch(epoch, count, batches, place=f"part {part.part}, "))
         return losses
-
-    def _local_steps(
-        self, part: int, epoch: int, count: int, batches: Iterator[FilledBatch], shares: list[float]
-    ) -> Iterator[Step]:
-        for step in range(1, count + 1):
-            self._team.phase.enter(f"epoch {epoch}, part {part}, step {step}")
-            batch = next(batches)
-            shares.append(batch.share)
-            yield partial(self._measured_loss if step == 1 else self._loss, batch)
 
     def _correct(self, epoch: int, rate: float) -> None:
         """Move the mean by some steps on global batches, at the first worker; the others get its weights."""
@@ -143,8 +130,7 @@ class AveragingLoop(Loop):
             self._set_rate(rate)
             batches = (self._global.batch(self._round, step) for step in range(self._sync.correct_steps))
             with Background(batches, stage="preparing global batches") as ready:
-                for step, loss in enumerate(self._updates.run(partial(self._loss, batch) for batch in ready), 1):
-                    self._check(loss, epoch, step)
+                self._steps.beside(epoch, ready)
             flat = flatten(self._carried).double()
         unflatten(_from_first(team, self._tag(_CORRECTED), flat), self._carried)
 
@@ -173,18 +159,17 @@ class AveragingLoop(Loop):
         began, last, accounts = time.monotonic(), epochs[-1], self._team.ledger.close()
         due = last - self._evaluated >= self._settings.evaluate_every or last == self._settings.epochs
         self._team.phase.enter(f"evaluation after epoch {last}")
-        scores = self._parts.scores(self._model, self._task.score) if due else None
+        scores = self._parts.scores(self._model, self._score) if due else None
         if scores is not None:
             self._evaluated = last
-            self._keep_if_best(last, scores)
+            self._journal.keep_if_best(last, scores)
         self._schedule.epoch_ended(scores.val if scores else None)
         evaluating = time.monotonic() - began
-        mine = WorkerRecord(accounts, peak_rss_bytes(), self._memory)  # evaluation's memory counts, its traffic does not
-        told = self._team.all_lists(make_tag(Channel.SUMS, self._round, 0), mine.to_numbers())
-        workers = tuple(WorkerRecord.from_numbers(numbers, self._team.size) for numbers in told)
+        mine = WorkerRecord(accounts, peak_rss_bytes(), self._steps.memory)  # evaluation's memory counts, its traffic does not
+        workers = self._journal.of_team(self._round, mine)
         for epoch, rate, loss in zip(epochs, rates, losses, strict=True):
             ended = epoch == last
-            self._write(
+            self._journal.write(
                 EpochRecord(
                     epoch,
                     loss,
@@ -203,7 +188,8 @@ class AveragingLoop(Loop):
     @contextmanager
     def _scratch(self) -> Iterator[Path]:
         """A folder in the run directory for all workers; it is gone when the block is left."""
-        folder = Path() if self._directory is None else self._directory.path.resolve() / SCRATCH
+        directory = self._journal.directory
+        folder = Path() if directory is None else directory.path.resolve() / SCRATCH
         name = str(folder).encode() if self._team.rank == 0 else b""
         if self._team.rank == 0:
             folder.mkdir()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from starling.engine.fill import FilledBatch
+from starling.train.links.batch import LinkBatch
 from starling.train.links.metrics import make_link_score
 from starling.train.links.settings import LinkSettings
 from starling.train.metrics import TaskKind
@@ -21,6 +23,11 @@ class LinkTask(Task):
         self.link_score = make_link_score(task.metric)
         super().__init__(outputs, self.link_score)
         self.settings = settings
+
+    def given(self, model: nn.Module, batch: FilledBatch) -> Tensor:
+        """The scores of a step's target edges and of the pairs against them."""
+        assert isinstance(batch, LinkBatch)
+        return batch.pair_scores(model)
 
     def _each(self, given: Tensor, wanted: Tensor) -> Tensor:
         return edge_losses(given[:, 0], given[:, 1:], self.settings)

@@ -37,7 +37,7 @@ from starling.train.links.ranking import (
 from starling.train.links.scores import HeldOut, ranks_of
 from starling.train.metrics import Score, everybodys_rows
 from starling.train.results import Scores
-from starling.train.work import TeamWork
+from starling.train.work import TeamWork, Work
 
 _SCORING = 1 << 12
 """Messages of an evaluation from this number on belong to its scores."""
@@ -46,7 +46,7 @@ _PAIRS, _QUERIES, _ROUNDS = 1 << 16, 1 << 9, 400
 
 
 @dataclass(frozen=True)
-class TeamLinkWork:
+class TeamLinkWork(Work):
     """One worker's share; `whole` computes the rows of all nodes with training edges as messages."""
 
     strategy: TeamLinks

@@ -15,10 +15,11 @@ from starling.train.links.batch import with_pairs
 from starling.train.links.scores import OwnScores
 from starling.train.metrics import Score
 from starling.train.results import Scores
+from starling.train.work import Work
 
 
 @dataclass(frozen=True)
-class OwnLinkWork:
+class OwnLinkWork(Work):
     """All of it in this process; `filler` and `inference` know training edges only."""
 
     strategy: LinkStrategy

@@ -1,0 +1,62 @@
+"""The ordinary loop: epochs of steps that all workers make together, each scored exactly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from starling.core.memory import peak_rss_bytes, rss_bytes
+from starling.engine.fill import FilledBatch
+from starling.train.averaging.parts_work import PartsWork
+from starling.train.journal import Journal
+from starling.train.learning import Learning
+from starling.train.results import EpochRecord, WorkerRecord
+from starling.train.steps import Steps
+
+
+class EpochLoop:
+    """Trains in one process, and in each worker of a team; workers make the same decisions from the same numbers."""
+
+    def __init__(self, journal: Journal, learning: Learning) -> None:
+        self._journal, self._learning, self._steps = journal, learning, Steps(journal, learning)
+        self._setup, self._settings, self._team = journal.setup, journal.setup.config.run, journal.team
+        assert not isinstance(self._setup.work, PartsWork), "it has a loop of its own"
+        self._work = self._setup.work
+
+    def run(self) -> None:
+        """All epochs, or fewer where validation stops getting better."""
+        with self._work.prepared(self._settings.epochs) as batches:
+            for epoch in range(1, self._settings.epochs + 1):
+                self._epoch(epoch, batches)
+                if self._journal.out_of_patience:
+                    break
+
+    def _epoch(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
+        began, rate, model, journal = time.monotonic(), self._learning.schedule.rate, self._setup.model, self._journal
+        before = self._team.ledger.close()  # what evaluation took is not this epoch's
+        self._team.ledger.fetched(**vars(before.fetched))  # but rows fetched meanwhile are for its steps
+        model.train()
+
+        def after(step: int, loss: float) -> None:
+            self._move_embeddings()
+            journal.watch.step(epoch, step, loss)
+
+        loss = self._steps.of_epoch(epoch, self._work.steps_per_epoch, batches, after)
+        trained = time.monotonic()
+        mine = WorkerRecord(self._team.ledger.close(), peak_rss_bytes(), self._steps.memory)
+        workers = self._work.with_stages(journal.of_team(epoch, mine), epoch)
+        due = epoch % self._settings.evaluate_every == 0 or epoch == self._settings.epochs
+        self._team.phase.enter(f"evaluation after epoch {epoch}")
+        scores = self._work.scores(model, self._setup.task.score) if due else None
+        if scores is not None:
+            journal.keep_if_best(epoch, scores)
+        self._learning.schedule.epoch_ended(scores.val if scores else None)
+        evaluating = time.monotonic() - trained
+        journal.write(EpochRecord(epoch, loss, rate, trained - began, evaluating, rss_bytes(), scores, workers))
+
+    def _move_embeddings(self) -> None:
+        """Move the rows that the step has read, where rows are learnt; their rate follows that of the weights."""
+        if self._setup.embeddings is not None:
+            config = self._setup.config
+            factor = 1.0 if config.embedding.lr is None else config.embedding.lr / config.optimizer.lr
+            self._setup.embeddings.step(self._learning.schedule.rate * factor)

@@ -1,0 +1,79 @@
+"""From filled batches to updates of the weights: what every kind of run does in an epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from torch import Tensor, nn
+
+from starling.core.errors import StarlingError
+from starling.engine.fill import FilledBatch
+from starling.train.journal import Journal
+from starling.train.learning import Learning
+from starling.train.step_memory import Held, StepMemory, formula_bytes
+from starling.train.sync import Step
+
+
+class Steps:
+    """Computes the steps of epochs; `memory` is what the first one of the latest epoch kept."""
+
+    def __init__(self, journal: Journal, learning: Learning) -> None:
+        self.memory = StepMemory()
+        self._task, self._team, self._directory = journal.setup.task, journal.team, journal.directory
+        self._updates, self._schedule = learning.updates, learning.schedule
+
+    def of_epoch(
+        self,
+        epoch: int,
+        count: int,
+        batches: Iterator[FilledBatch],
+        after: Callable[[int, float], None] = lambda _step, _loss: None,
+        *,
+        place: str = "",
+    ) -> float:
+        """Compute `count` steps, each when its batch is there; gives the mean of their losses, by their shares.
+
+        `after` hears of each step that is done. `place` says where in the epoch this is, for messages of failures.
+        """
+        shares: list[float] = []
+
+        def steps() -> Iterator[Step]:
+            for step in range(1, count + 1):
+                self._team.phase.enter(f"epoch {epoch}, {place}step {step}")
+                batch = next(batches)
+                shares.append(batch.share)
+                for peer, sent in batch.sent.items():
+                    self._team.ledger.sent(peer, sent)
+                yield partial(self._measured_loss if step == 1 else self._loss, batch)
+
+        total = 0.0
+        for step, loss in enumerate(self._updates.run(steps()), 1):
+            self._check(loss, epoch, step)
+            after(step, loss)
+            total += loss * shares[step - 1]
+        return total / max(sum(shares), 1)
+
+    def beside(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
+        """Compute steps that are no part of an epoch's loss."""
+        for step, loss in enumerate(self._updates.run(partial(self._loss, batch) for batch in batches), 1):
+            self._check(loss, epoch, step)
+
+    def _loss(self, batch: FilledBatch, model: nn.Module) -> Tensor:
+        return self._task.loss(self._task.given(model, batch), batch.y, batch.weight)
+
+    def _measured_loss(self, batch: FilledBatch, model: nn.Module) -> Tensor:
+        with Held(model) as held:
+            loss = self._loss(batch, model)
+        self.memory = StepMemory(formula_bytes(model, batch.views), held.bytes)
+        return loss
+
+    def _check(self, loss: float, epoch: int, step: int) -> None:
+        """Stop at a loss that is no number: nothing can be learnt any more."""
+        if not math.isfinite(loss):
+            where = "" if self._directory is None else f" What was learnt before is in {self._directory.path}."
+            raise StarlingError(
+                f"The loss became {loss} in epoch {epoch}, step {step}. Lower --lr (it is {self._schedule.rate:g}), pass "
+                f"--clip 1, or look for extreme features.{where}"
+            )
