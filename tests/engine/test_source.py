@@ -72,3 +72,15 @@ def test_a_graph_without_features_has_rows_of_no_numbers(tmp_path: Path) -> None
     source = open_source(tmp_path / "bare", SourceRequest())
     assert source.x.shape == (60, 0)
     assert source.features.rows(np.array([3, 1])).shape == (2, 0)
+
+
+def test_earlier_edges_keep_their_numbers(tmp_path: Path) -> None:
+    """Edge 7 stays edge 7 although edges before it in the file are left out, and edges stream in imported order."""
+    time = np.random.default_rng(3).integers(0, 10, 300)
+    graph = trainable_graph(tmp_path / "g", edge_tables={"time": time})
+    source = open_source(tmp_path / "g", SourceRequest(before=4))
+    kept = np.flatnonzero(time <= 4)
+    assert sorted(source.incoming.edge.tolist()) == kept.tolist()
+    np.testing.assert_array_equal(source.incoming.neighbours, np.asarray(graph.edges)[source.incoming.edge, 0])
+    (block,) = source.edge_stream().blocks()
+    np.testing.assert_array_equal(block.pairs, np.asarray(graph.edges)[kept])

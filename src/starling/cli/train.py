@@ -101,10 +101,10 @@ def train(
         typer.Option(help="Binary cross-entropy, softmax over an edge and its negatives, or a margin. Default bce.", **_LINK),
     ] = None,
     negatives: Annotated[
-        Literal["uniform", "degree", "batch", "local", "pairs"] | None,
+        Literal["uniform", "degree", "batch", "local", "pairs", "shared"] | None,
         typer.Option(
             help="Which nodes take an end's place: any, by degree, from the step's other edges, of the same part; or pairs: any "
-            "two nodes. Default uniform.",
+            "two nodes; or shared: any, the same for all edges of a step. Default uniform.",
             **_LINK,
         ),
     ] = None,

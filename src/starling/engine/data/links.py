@@ -1,4 +1,4 @@
-"""Link prediction by workers that each compute pairs of their own: the target edges that end in their nodes.
+"""Link prediction by workers that each compute pairs of their own: as many target edges each, most of which end in their nodes.
 
 A step's edges are those of one process (plan/links/deal.py), so over all workers a step is the same; what a worker cannot know by
 itself, how many edges a step has, workers tell one another once an epoch. Shards hold all edges: held-out ones are told apart by a
@@ -22,13 +22,14 @@ from starling.engine.data.places import Places
 from starling.engine.data.schedule import Schedule, Scheduled
 from starling.engine.hybrid.row_requests import Addresses
 from starling.plan.links.deal import Deal
+from starling.plan.links.even import even_pairs
 from starling.plan.links.exclude import TrainingOnly, WithoutTargets
 from starling.plan.links.pairs import Pairs, StepPairs
 from starling.plan.links.strategy import TargetPicker
 from starling.plan.source import NeighbourSource
 
-_COUNTS = 7900
-"""The number of the message that tells how many edges a worker has in each step of an epoch."""
+_COUNTS, _MOVED = 7900, 7901
+"""Numbers of messages: how many edges a worker has in each step of an epoch, and edges that move to have others compute them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +45,28 @@ class LinkSchedule(Schedule):
     def __init__(self, picker: TargetPicker, addresses: Addresses, team: Team) -> None:
         self._picker, self._addresses, self._team = picker, addresses, team
         self.steps_per_epoch = picker.deal.steps
-        self._totals: tuple[int, NDArray[np.int64]] | None = None
+        self._counts: tuple[int, NDArray[np.int64]] | None = None
         self._lock = threading.Lock()
 
     def step(self, epoch: int, step: int) -> ScheduledLinks:
-        """The own target edges of a step, their negatives, and the ends of both."""
+        """This worker's target edges of a step, their negatives, and the ends of both."""
         picker, task = self._picker, self._picker.task
         edges = picker.edges(epoch, step)
         pool = edges[np.argsort(edges.number, kind="stable")]
         drawn = StepPairs(edges, task.negatives.draw(edges, picker.key(epoch, step), pool, epoch))
+        counts, tag = self._epoch_counts(epoch)[:, step], make_tag(Channel.SAMPLE, self._number(epoch, step), _MOVED)
+        drawn = even_pairs(drawn, counts, self._team.rank, lambda lists: self._team.swap_lists(tag, lists))
         ids = np.asarray(self._addresses.global_of_position[drawn.ends], np.int64)
         seeds, place = np.unique(ids, return_inverse=True)
-        total = int(self._epoch_totals(epoch)[step])
-        return ScheduledLinks(self._number(epoch, step), epoch, step, seeds, total, pairs=drawn.placed(place))
+        return ScheduledLinks(self._number(epoch, step), epoch, step, seeds, int(counts.sum()), pairs=drawn.placed(place))
 
-    def _epoch_totals(self, epoch: int) -> NDArray[np.int64]:
-        """Target edges of all workers in each step of an epoch."""
+    def _epoch_counts(self, epoch: int) -> NDArray[np.int64]:
+        """Target edges of each worker in each step of an epoch [W, steps]."""
         with self._lock:
-            if self._totals is None or self._totals[0] != epoch:
+            if self._counts is None or self._counts[0] != epoch:
                 tag = make_tag(Channel.SAMPLE, self._number(epoch, 0), _COUNTS)
-                lists = self._team.all_lists(tag, self._picker.sizes(epoch))
-                self._totals = (epoch, np.sum(lists, axis=0))
-            return self._totals[1]
+                self._counts = (epoch, np.stack(self._team.all_lists(tag, self._picker.sizes(epoch))))
+            return self._counts[1]
 
 
 def training_bits(number: NDArray[Any], edges: int, total: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""Steps of link prediction by a team: each worker has the target edges that end in its nodes, all compute the ends together."""
+"""Steps of link prediction by a team: each worker has as many target edges, all compute the rows of their ends together."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from starling.engine.hybrid.row_requests import Addresses, request_rows
 from starling.engine.hybrid.strategies import TeamStrategy
 from starling.engine.hybrid.traffic import Traffic
 from starling.plan.hops import HopSampler, Moment
+from starling.plan.links.even import even_pairs
 from starling.plan.links.pairs import Pairs, StepPairs, TargetEdges
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of, hops_of
 from starling.plan.strategy import Strategy
 from starling.plan.whole import Global
 
-_POOL, _ENDS, _TOTAL = 7000, 7001, 7002
+_POOL, _ENDS, _COUNTS, _MOVED = range(7000, 7004)
 """Numbers of messages in a step's planning."""
 
 
@@ -65,9 +66,13 @@ class TeamLinks:
         edges = self._picker.edges(epoch, step)
         pool = self._pool(edges, number) if self._task.negatives.kind == "batch" else None
         drawn = StepPairs(edges, self._task.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch))
-        asked = request_rows(self._addresses, team, make_tag(Channel.PLAN, number, _ENDS), drawn.ends)
-        total = int(np.sum(team.all_lists(make_tag(Channel.PLAN, number, _TOTAL), np.array([len(edges)]))))
-        return WorkerLinkPlan(self.seeds.plan_for(asked.own, epoch, step), drawn.placed(asked.place), asked.traffic, total)
+        counts = np.concatenate(team.all_lists(make_tag(Channel.PLAN, number, _COUNTS), np.array([len(edges)])))
+        even = even_pairs(
+            drawn, counts, team.rank, lambda lists: team.swap_lists(make_tag(Channel.PLAN, number, _MOVED), lists)
+        )
+        asked = request_rows(self._addresses, team, make_tag(Channel.PLAN, number, _ENDS), even.ends)
+        seeds = self.seeds.plan_for(asked.own, epoch, step)
+        return WorkerLinkPlan(seeds, even.placed(asked.place), asked.traffic, int(counts.sum()))
 
     def _pool(self, edges: TargetEdges, number: int) -> TargetEdges:
         """All workers' target edges in the order of their numbers: 24 bytes each, of one step."""

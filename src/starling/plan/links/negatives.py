@@ -163,7 +163,8 @@ class NegativeSampler:
         """Whether the source of each edge [P] is replaced, where one end is for all that stand against it."""
         if not self.both_ends:
             return np.ones(len(edges), np.bool_)
-        return (edges.number.astype(np.int64) + turn) % 2 == 0
+        sides: NDArray[np.bool_] = (edges.number.astype(np.int64) + turn) % 2 == 0
+        return sides
 
     def _ranges(
         self, edges: TargetEdges, at_source: NDArray[np.bool_]
