@@ -113,7 +113,7 @@ def build_parts(
                 entries.remove(part)
             task.advance(1)
     del survey, writer
-    write_send_lists(shards, order.offsets, max(1, halo_hops), progress)
+    write_send_lists(shards, order.offsets, max(1, halo_hops), progress, memory=settings.budget.left())
     _cut_node_tables(graph, order, shards, scratch, settings, progress)
     for name in graph.manifest.files:
         if name.startswith("ids."):
