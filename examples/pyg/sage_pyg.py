@@ -17,10 +17,11 @@ options = parser.parse_args()
 
 
 def loader(nodes, **settings):
-    return NeighborLoader(data, [10, 5], input_nodes=data[nodes], **settings)
+    return NeighborLoader(data, [10, 5], input_nodes=data[nodes].nonzero()[rank::ranks, 0], **settings)
 
 
 dist.init_process_group("gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
 data = torch.load(options.data, weights_only=False)
 train, test = loader("train_mask", batch_size=64, shuffle=True), loader("test_mask", batch_size=256)
@@ -38,7 +39,7 @@ for epoch in range(1, options.epochs + 1):
         optimizer.step()
         total += torch.tensor([loss.item(), 1.0])
     dist.all_reduce(total)
-    if dist.get_rank() == 0:
+    if rank == 0:
         print(f"epoch {epoch}: loss {total[0] / total[1]:.4f}")
 
 right = torch.zeros(2)
@@ -48,6 +49,6 @@ with torch.no_grad():
         found = out.argmax(1) == batch.y[: batch.batch_size]
         right += torch.tensor([float(found.sum()), float(len(found))])
 dist.all_reduce(right)
-if dist.get_rank() == 0:
+if rank == 0:
     print(f"test accuracy {right[0] / right[1]:.4f}")
 dist.destroy_process_group()

@@ -22,6 +22,7 @@ def loader(nodes, **settings):
 
 
 dist.init_process_group("gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
 data = options.data
 train, test = loader("train_mask", batch_size=64, shuffle=True), loader("test_mask", batch_size=256)
@@ -39,7 +40,7 @@ for epoch in range(1, options.epochs + 1):
         optimizer.step()
         total += torch.tensor([loss.item(), 1.0])
     dist.all_reduce(total)
-    if dist.get_rank() == 0:
+    if rank == 0:
         print(f"epoch {epoch}: loss {total[0] / total[1]:.4f}")
 
 right = torch.zeros(2)
@@ -49,6 +50,6 @@ with torch.no_grad():
         found = out.argmax(1) == batch.y[: batch.batch_size]
         right += torch.tensor([float(found.sum()), float(len(found))])
 dist.all_reduce(right)
-if dist.get_rank() == 0:
+if rank == 0:
     print(f"test accuracy {right[0] / right[1]:.4f}")
 dist.destroy_process_group()
