@@ -125,7 +125,7 @@ def test_blocks_never_overlap(steps: list[tuple[int, bool]]) -> None:
         if free_one and living:
             value, rows = living.pop(0)
             assert bool((rows == value).all())
-            window.let_go(arena.start_of(rows))
+            window.let_go(arena.start_of(rows), rows.nbytes)
         rows = arena.take((count,), torch.int64)
         assert rows.data_ptr() % 64 == 0
         rows.fill_(number)
@@ -142,10 +142,37 @@ def test_the_lowest_gap_is_taken() -> None:
     first, second, third = (arena.take((100,), torch.uint8) for _ in range(3))
     places = [arena.start_of(rows) for rows in (first, second, third)]
     assert places == [0, 192, 384]  # a line for the flag, two for a hundred bytes
-    window.let_go(192)
+    window.let_go(192, 100)
     assert arena.start_of(arena.take((129,), torch.uint8)) == 576
     assert arena.start_of(arena.take((128,), torch.uint8)) == 192
     arena.close()
+
+
+def test_a_reader_keeps_no_pages_of_a_large_message_it_has_read() -> None:
+    """They count as the sender's alone; the numbers are still there for whoever reads the block again."""
+    arena = Arena(1, 2)
+    window = Window(arena.file)
+    rows = arena.take((1 << 20,), torch.float32)
+    rows.fill_(2.0)
+    sender = _resident(arena.file)
+    seen = window.rows(arena.start_of(rows), rows.shape, rows.dtype)
+    assert float(seen.sum()) == 2 << 20
+    assert _resident(arena.file) >= sender + rows.nbytes - 2 * PAGE
+    window.let_go(arena.start_of(rows), rows.nbytes)
+    assert _resident(arena.file) <= sender + 2 * PAGE
+    assert float(seen.sum()) == 2 << 20
+    arena.close()
+
+
+def _resident(file: int) -> int:
+    """Bytes of a file in memory that this process has in its page table, once for each place it is mapped to."""
+    inode, total, counts = str(os.fstat(file).st_ino), 0, False
+    for words in map(str.split, Path("/proc/self/smaps").read_text().splitlines()):
+        if len(words) >= 5 and "-" in words[0]:
+            counts = words[4] == inode
+        elif counts and words[0] == "Rss:":
+            total += int(words[1]) << 10
+    return total
 
 
 def test_a_lack_of_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

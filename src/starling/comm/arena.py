@@ -32,6 +32,8 @@ _LOOK_BACK = 64
 """After so many blocks, memory that none of them reached is given back if it is more than half."""
 _FEW = 64
 """Up to so many blocks on their way, each new one looks for a gap."""
+_LARGE = 1 << 20
+"""Bytes of a message from which on its pages are worth a call when it has been read."""
 _ADDRESSES = 1 << 45
 """Address space that all arenas of a worker may reserve together (a process has 2⁴⁷)."""
 
@@ -141,6 +143,13 @@ class Window:
         """The message of a block, in place."""
         return torch.frombuffer(self._memory, dtype=dtype, count=math.prod(shape), offset=start + _LINE).view(tuple(shape))
 
-    def let_go(self, start: int) -> None:
-        """The block may be used again."""
+    def let_go(self, start: int, length: int) -> None:
+        """The block, whose message has so many bytes, may be used again.
+
+        Pages of a large one are taken out of this process: they are the sender's, and would count as memory of both.
+        """
+        first = -(-(start + _LINE) // mmap.PAGESIZE) * mmap.PAGESIZE
+        pages = (start + _LINE + length - first) // mmap.PAGESIZE
+        if length >= _LARGE:
+            self._memory.madvise(mmap.MADV_DONTNEED, first, pages * mmap.PAGESIZE)
         self._memory[start] = _FREE

@@ -61,7 +61,7 @@ class SharedMemoryMailbox(Mailbox):
                 )
             yield window.rows(note.start, shape, dtype)
         finally:
-            window.let_go(note.start)
+            window.let_go(note.start, note.bytes)
 
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
         """Send a copy; a list of none is a note alone."""
@@ -77,7 +77,7 @@ class SharedMemoryMailbox(Mailbox):
             return np.empty(0, np.int64)
         window = self._links[peer].window
         values: NDArray[np.int64] = window.rows(note.start, (note.bytes // 8,), torch.int64).numpy().copy()
-        window.let_go(note.start)
+        window.let_go(note.start, note.bytes)
         return values
 
     def close(self) -> None:

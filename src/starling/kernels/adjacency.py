@@ -24,6 +24,7 @@ SERIAL_WORK = 1 << 17
 """Numbers touched below which waking another thread costs more than it gains."""
 
 NO_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
+NO_NUMBERS: NDArray[np.int32] = np.empty(0, np.int32)
 NO_LIMIT = np.iinfo(np.int64).max
 
 
@@ -44,13 +45,15 @@ class Work:
 class Adjacency:
     """Row r hears from ``neighbours[offsets[r]] … neighbours[offsets[r + 1] − 1]``, rows of a matrix of `columns` rows.
 
-    Entry k is edge number ``edges[k]``, or edge k where `edges` is empty; per-edge values are always kept by edge number.
+    Entry k is edge number ``edges[k]``, or edge k where `edges` is empty; per-edge values are always kept by edge number. Where
+    edges have no values of their own, their numbers need not be kept: `numbered` is false, and nothing can be read by them.
     """
 
     offsets: NDArray[np.int64]
     neighbours: NDArray[Any]
     columns: int
     edges: NDArray[Any]
+    numbered: bool = True
 
     @property
     def rows(self) -> int:
@@ -78,12 +81,27 @@ class Adjacency:
     @cached_property
     def transposed(self) -> Adjacency:
         """The same edges seen from their sources, each list in edge order. Two passes over the edges, made once and kept."""
-        entries = len(self.neighbours)
+        if not self.numbered:
+            return self.transposed_unnumbered
+        return self._turned(np.empty(len(self.neighbours), np.int32 if len(self.neighbours) < 2**31 else np.int64))
+
+    @cached_property
+    def transposed_unnumbered(self) -> Adjacency:
+        """`transposed` for sums whose edges have no values of their own: 4 bytes an edge instead of 8."""
+        if "transposed" in self.__dict__ and self.numbered:
+            return self.transposed
+        return self._turned(NO_NUMBERS)
+
+    def turned_for(self, edge_values: NDArray[Any]) -> Adjacency:
+        """The transpose, with edge numbers only where there are values to read by them."""
+        return self.transposed if len(edge_values) else self.transposed_unnumbered
+
+    def _turned(self, edges: NDArray[Any]) -> Adjacency:
+        """The transpose; `edges` is filled with numbers, unless it is empty."""
         offsets = np.zeros(self.columns + 1, np.int64)
-        rows = np.empty(entries, np.int32)
-        edges = np.empty(entries, np.int32 if entries < 2**31 else np.int64)
+        rows = np.empty(len(self.neighbours), np.int32)
         _transpose(self.offsets, self.neighbours, self.edges, offsets, rows, edges)
-        return Adjacency(offsets, rows, self.rows, edges)
+        return Adjacency(offsets, rows, self.rows, edges, numbered=len(edges) == len(rows))
 
     @cached_property
     def by_edge(self) -> Adjacency:
@@ -96,7 +114,7 @@ class Adjacency:
 
 def adjacency(offsets: NDArray[np.int64], neighbours: NDArray[np.int32], columns: int) -> Adjacency:
     """An adjacency whose entry k is edge k."""
-    return Adjacency(offsets, neighbours, columns, np.empty(0, np.int32))
+    return Adjacency(offsets, neighbours, columns, NO_NUMBERS)
 
 
 def run(work: Work, width: int, threads: int | None, kernel: Callable[..., object], *arguments: object) -> None:
@@ -140,7 +158,7 @@ def _transpose(
     out_rows: NDArray[np.int32],
     out_edges: NDArray[Any],
 ) -> None:
-    """Stable counting sort of the entries by neighbour. `out_offsets` comes in as zeros."""
+    """Stable counting sort of the entries by neighbour. `out_offsets` comes in as zeros; an empty `out_edges` is left alone."""
     columns = len(out_offsets) - 1
     for k in range(len(neighbours)):
         out_offsets[neighbours[k] + 1] += 1
@@ -152,4 +170,5 @@ def _transpose(
             place = at[neighbours[k]]
             at[neighbours[k]] += 1
             out_rows[place] = row
-            out_edges[place] = numbers[k] if len(numbers) else k
+            if len(out_edges):
+                out_edges[place] = numbers[k] if len(numbers) else k

@@ -66,6 +66,8 @@ def weighted_sum(
     columns; where out is H times narrower, all heads are added into the same columns (the transpose of that).
     """
     c, heads = coefficients, coefficients.heads
+    if len(c.edge) and not adjacency.numbered:
+        raise ValueError("edges without numbers cannot have weights of their own")
     width = min(x.width, out.width) // (heads if x.width == out.width else 1)
     x_step, out_step = (width if rows.width == width * heads else 0 for rows in (x, out))
     edges = (adjacency.neighbours, adjacency.edges, c.edge, c.source)

@@ -51,6 +51,11 @@ class LocalGraph:
         return len(self.offsets) - 1
 
     @property
+    def device(self) -> torch.device:
+        """Where its tensors are."""
+        return self.offsets.device
+
+    @property
     def edges(self) -> int:
         """E, the edges here."""
         return len(self.neighbours)

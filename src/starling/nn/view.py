@@ -92,24 +92,24 @@ class View:
 
     def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
         """A sum or mean of copied rows: one sparse product."""
-        factors, rows = self.factors(gather, reduce), self.exchange.pull(rows)
+        factors, rows = self.factors(gather, reduce, self.graph.edge_scale), self.exchange.pull(rows)
         if rows.device.type == "cpu":
             partial = sums.sum_neighbours(self.graph.adjacency, rows, **factors)
         else:
             partial = plain.sum_neighbours(self.graph, rows, **factors)
         return self.exchange.push_sum(partial)
 
-    def factors(self, gather: Copy, reduce: Reduce) -> dict[str, Tensor | None]:
+    def factors(self, gather: Copy, reduce: Reduce, edge_scale: Tensor | None) -> dict[str, Tensor | None]:
         """What the sparse product of a sum or mean is scaled by (`sums.sum_neighbours`)."""
         graph = self.graph
-        edge_weight, row_scale = _product(gather.edge_weight, graph.edge_scale), gather.row_scale
+        edge_weight, row_scale = _product(gather.edge_weight, edge_scale), gather.row_scale
         if reduce == "mean":
             row_scale = _product(row_scale, graph.mean_scale)
         elif graph.row_scale is not None and gather.self_loop:  # the self-loop was not sampled: scale the others only
             edge_weight = _product(edge_weight, graph.row_scale[graph.edge_destination])
         else:
             row_scale = _product(row_scale, graph.row_scale)
-        own = torch.ones(graph.outputs, device=graph.offsets.device) if gather.self_loop else None
+        own = torch.ones(graph.outputs, device=graph.device) if gather.self_loop else None
         return {"edge_weight": edge_weight, "source_scale": gather.source_scale, "row_scale": row_scale, "own_weight": own}
 
     def _max(self, rows: Tensor) -> Tensor:

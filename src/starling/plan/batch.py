@@ -18,10 +18,10 @@ class Block:
     """The edges of one layer: destination i is source i; sources beyond the destinations are neighbours only.
 
     Edges of destination i are offsets[i] … offsets[i + 1] − 1; `neighbours` are source numbers of this block, `edge` the entry of
-    each edge in the neighbour lists it was taken from (edge tables are read by it). Where edges are missing, `row_scale` [D] or
-    `edge_scale` [E] makes up for them: 1 / probability of being taken where they were sampled, in-degree / edges left where a
-    cluster leaves out its surroundings. Both are None where all edges are there. `degree` [S] are in-degrees where they are not the
-    whole graph's: those of the past that a row is seen in.
+    each edge in the neighbour lists it was taken from (edge tables are read by it), empty where the block is those lists, entry by
+    entry. Where edges are missing, `row_scale` [D] or `edge_scale` [E] makes up for them: 1 / probability of being taken where
+    they were sampled, in-degree / edges left where a cluster leaves out its surroundings. Both are None where all edges are there.
+    `degree` [S] are in-degrees where they are not the whole graph's: those of the past that a row is seen in.
     """
 
     offsets: NDArray[np.int64]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.plan import WorkerLayer, listed_layer
 from starling.engine.hybrid.traffic import make_traffic
 from starling.engine.hybrid.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
@@ -64,7 +64,7 @@ class ActiveSet:
         if self._graph.spread:  # a list for every row, empty for those nobody computes here
             offsets, row_scale = _for_all_rows(taken, number[: len(given)], len(rows))
         block = Block(offsets, number[places], taken.entry, len(rows), row_scale, taken.edge_scale)
-        return WorkerLayer(block, rows, len(own), make_traffic(len(reads), send, np.diff(bounds).tolist())), reads
+        return listed_layer(block, rows, len(own), make_traffic(len(reads), send, np.diff(bounds).tolist())), reads
 
     def announce(self, own: NDArray[Any]) -> Announced:
         """Tell everybody which of the rows they mirror are among `own`, and hear the same of theirs."""

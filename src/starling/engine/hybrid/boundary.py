@@ -38,7 +38,7 @@ class Boundary:
         """The edges that stay in this epoch, of those taken for `rows`."""
         if self.probability == 1:
             return taken
-        graph, key = self.graph, self._keys(epoch)
+        graph, key = self.graph, self.keys(epoch)
         scale = np.empty(len(taken.neighbours), np.float32)
         offsets = np.zeros_like(taken.offsets)
         _choose(taken.offsets, taken.neighbours, rows, graph.part, graph.position, key, self.probability, scale, offsets)
@@ -50,14 +50,15 @@ class Boundary:
 
     def wanted(self, epoch: int) -> list[NDArray[np.int64]]:
         """Own rows that each worker hears of in this epoch, ascending: the same draws as in `thin`, from the other side."""
-        key, found = self._keys(epoch), []
+        key, found = self.keys(epoch), []
         for rows, parts in self.graph.heard_by:
             heard = np.empty(len(rows), np.bool_)
             _hear(rows, parts, self.graph.position, key, self.probability, heard)
             found.append(np.unique(rows[heard]))
         return found
 
-    def _keys(self, epoch: int) -> NDArray[np.uint64]:
+    def keys(self, epoch: int) -> NDArray[np.uint64]:
+        """What the draws of each part are keyed by in this epoch."""
         return np.array(
             [stream_key(self.seed, f"boundary/{part}", epoch) for part in range(self.graph.manifest.parts)], np.uint64
         )

@@ -114,12 +114,18 @@ class TeamExchange:
         parcel.copy_(block)
         self._post(peer, tag, parcel)
 
-    def receive_mirrors(self, width: int, dtype: torch.dtype, tag: int) -> Iterator[tuple[int, Tensor]]:
-        """(worker, its rows that are mirrored here), worker after worker; a block is to be read before the next is asked for."""
+    def receive_mirrors(
+        self, width: int, dtype: torch.dtype, tag: int, *, counted: bool = True
+    ) -> Iterator[tuple[int, Tensor]]:
+        """(worker, its rows that are mirrored here), worker after worker; a block is to be read before the next is asked for.
+
+        Further columns of rows that have come already are not `counted` in the ledger.
+        """
         for peer in self.team.peers:
             count = self.traffic.mirror_count(peer)
             if count:
-                self.team.ledger.came(self.layer, count)
+                if counted:
+                    self.team.ledger.came(self.layer, count)
                 with self.team.links.receive(peer, tag, (count, width), self._wire_type(dtype)) as block:
                     yield peer, block
 

@@ -101,4 +101,5 @@ class TeamFiller:
             mirrors = torch.from_numpy(layer.rows[layer.traffic.owned :].astype(np.int64) - source.graph.owned)
             known = (x, self.mirror_x if layer is source.graph.whole_layer else self.mirror_x[mirrors])
         exchange = TeamExchange(source.team, layer.traffic, calls, number, source.graph.spread, layer.outputs, self.wire, known)
-        return TeamView(graph, exchange, moment, constants if layer is source.graph.whole_layer else None, size, self.overlap)
+        kept = constants if layer is source.graph.whole_layer else None
+        return TeamView(graph, exchange, moment, kept, size, self.overlap, layer)

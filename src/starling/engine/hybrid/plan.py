@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 
+from starling.engine.hybrid.split_edges import SplitEdges, split_edges
 from starling.engine.hybrid.traffic import Traffic
 from starling.nn.view import Size
 from starling.plan.batch import Block
@@ -20,15 +23,39 @@ class WorkerLayer:
     every row, mirrors included, since their in-edges are spread over workers.
     """
 
-    block: Block
+    listed: Callable[[], Block]
+    """Makes the block. Sums and means over an edge-cut read `split` alone, so a layer that has one may never list its edges."""
     rows: NDArray[Any]
     outputs: int
     traffic: Traffic
+    edges: int
+    sums: SplitEdges | None = None
+    """What `split` gives, scales for edges left out included, where it is known without the block."""
+
+    @cached_property
+    def block(self) -> Block:
+        """The edges as neighbour lists."""
+        return self.listed()
+
+    def split(self, *, numbered: bool) -> SplitEdges:
+        """The edges by the owner of their source, with their numbers where edges have values of their own; made once."""
+        if self.sums is not None and not numbered:
+            return self.sums
+        kept: SplitEdges | None = self.__dict__.get("_split")
+        if kept is None or (numbered and not kept.inner.numbered):
+            kept = split_edges(self.block.offsets, self.block.neighbours, self.traffic, numbered=numbered)
+            self.__dict__["_split"] = kept
+        return kept
 
     @property
     def size(self) -> Size:
         """This worker's share of the layer's rows and edges; an own row counts where it is owned."""
-        return Size(self.traffic.owned, self.outputs, len(self.block.neighbours))
+        return Size(self.traffic.owned, self.outputs, self.edges)
+
+
+def listed_layer(block: Block, rows: NDArray[Any], outputs: int, traffic: Traffic) -> WorkerLayer:
+    """A layer whose neighbour lists are there."""
+    return WorkerLayer(lambda: block, rows, outputs, traffic, len(block.neighbours))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from starling.core.errors import InputError
 from starling.core.manifest import Labels
 from starling.engine.features import DenseFeatures, Features, NoFeatures
 from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.later_graph import LaterGraph
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
 from starling.engine.node_rows import NodeRows
@@ -78,32 +79,44 @@ class WorkerSource(NodeRows):
 
     def local_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
         """A planned layer with its tables; where lists are spread, workers add up how long they are by relation."""
-        block, rows = layer.block, layer.rows
-        edge = torch.from_numpy(np.asarray(block.edge)).long() if self.edge_tables else None
-        index = torch.from_numpy(np.asarray(rows, np.int64))
-        weighted = self.weighted_degree
+        if layer.sums is not None:
+            return LaterGraph(layer, set(self.edge_tables), self._row_tables(layer), lambda: self._listed_graph(layer, calls))
+        return self._listed_graph(layer, calls)
+
+    def _listed_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
+        block = layer.block
+        tables = self.edge_tables
+        if tables and len(block.edge):
+            edge = torch.from_numpy(np.asarray(block.edge)).long()
+            tables = {name: table[edge] for name, table in tables.items()}
         return LocalGraph(
             torch.from_numpy(np.asarray(block.offsets)),
             torch.from_numpy(np.asarray(block.neighbours)),
             block.sources,
             layer.outputs,
-            degree=torch.from_numpy(self.graph.in_degree)[index],
-            weighted_degree=None if weighted is None else weighted[index],
-            relation_degree=self._relation_degree(layer, edge, calls),
+            relation_degree=self._relation_degree(layer, tables.get("type"), calls),
             row_scale=_tensor(block.row_scale),
             edge_scale=_tensor(block.edge_scale),
-            position=torch.from_numpy(self.graph.position)[index],
-            **{f"edge_{name}": table[edge] for name, table in self.edge_tables.items()},
+            **self._row_tables(layer),
+            **{f"edge_{name}": table for name, table in tables.items()},
         )
 
-    def _relation_degree(self, layer: WorkerLayer, edge: Tensor | None, calls: Calls) -> Tensor | None:
+    def _row_tables(self, layer: WorkerLayer) -> dict[str, Tensor | None]:
+        index, weighted = torch.from_numpy(np.asarray(layer.rows, np.int64)), self.weighted_degree
+        return {
+            "degree": torch.from_numpy(self.graph.in_degree)[index],
+            "weighted_degree": None if weighted is None else weighted[index],
+            "position": torch.from_numpy(self.graph.position)[index],
+        }
+
+    def _relation_degree(self, layer: WorkerLayer, kinds: Tensor | None, calls: Calls) -> Tensor | None:
         """In-edges of every row of a layer by relation, all workers' together; None where a worker has them all."""
-        if edge is None or "type" not in self.edge_tables or not self.graph.spread:
+        if kinds is None or not self.graph.spread:
             return None
         block = layer.block
         row = np.repeat(np.arange(block.destinations), np.diff(block.offsets))
         counts = np.zeros((block.destinations, max(self.relations, 1)), np.float32)
-        np.add.at(counts, (row, self.edge_tables["type"][edge].numpy()), 1)
+        np.add.at(counts, (row, kinds.numpy()), 1)
         exchange = TeamExchange(self.team, layer.traffic, calls, spread=True, outputs=layer.traffic.owned)
         return exchange.pull(exchange.push_sum(torch.from_numpy(counts)))
 

@@ -19,29 +19,38 @@ from starling.kernels.adjacency import Adjacency
 
 @dataclass(frozen=True, eq=False)
 class PeerEdges:
-    """In-edges from one worker's mirrors. `rows` are the destinations that have such; mirrors are numbered from 0."""
+    """In-edges from one worker's mirrors. `rows` are the destinations that have such; mirrors are numbered from 0.
+
+    `scale` makes up for edges that are left out: 1 / the probability that one is there.
+    """
 
     rows: NDArray[np.int64]
     forward: Adjacency
     destinations: int
+    scale: float = 1.0
 
     @cached_property
     def backward(self) -> Adjacency:
         """From the destinations (all of them, not only `rows`) to the mirrors."""
         turned = self.forward.transposed
-        return Adjacency(turned.offsets, self.rows[turned.neighbours].astype(np.int32), self.destinations, turned.edges)
+        rows = self.rows[turned.neighbours].astype(np.int32)
+        return Adjacency(turned.offsets, rows, self.destinations, turned.edges, turned.numbered)
 
 
 @dataclass(frozen=True, eq=False)
 class SplitEdges:
-    """All in-edges of a layer: those from own rows, and those from each worker's mirrors."""
+    """All in-edges of a layer: those from own rows, and those from each worker's mirrors.
+
+    Where parts leave out edges between them, `inner` are those within parts, and `between` those from own rows of other parts.
+    """
 
     inner: Adjacency
     peers: dict[int, PeerEdges]
+    between: PeerEdges | None = None
 
 
-def split_edges(offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: Traffic) -> SplitEdges:
-    """Split neighbour lists; lists keep their order, and entries their numbers. Two passes over the edges."""
+def split_edges(offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: Traffic, *, numbered: bool = True) -> SplitEdges:
+    """Split neighbour lists; lists keep their order, and entries their numbers if `numbered`: 4 bytes an edge, or 8."""
     bounds = np.array([0, *(traffic.owned + np.array(traffic.mirror_offsets))], np.int64)
     groups, destinations = len(bounds) - 1, len(offsets) - 1
     with_entries, entries = _count(offsets, neighbours, bounds)
@@ -49,14 +58,33 @@ def split_edges(offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: T
     found = []
     for group in range(groups):
         rows, ends = np.empty(with_entries[group], np.int64), np.zeros(with_entries[group] + 1, np.int64)
-        columns, edges = np.empty(entries[group], np.int32), np.empty(entries[group], numbers)
+        columns, edges = np.empty(entries[group], np.int32), np.empty(entries[group] if numbered else 0, numbers)
         _fill(offsets, neighbours, int(bounds[group]), int(bounds[group + 1]), rows, ends, columns, edges)
-        found.append((rows, Adjacency(ends, columns, int(bounds[group + 1] - bounds[group]), edges)))
+        found.append((rows, Adjacency(ends, columns, int(bounds[group + 1] - bounds[group]), edges, numbered)))
     (own_rows, own), others = found[0], found[1:]
-    lengths = np.zeros(destinations + 1, np.int64)
-    lengths[own_rows + 1] = np.diff(own.offsets)
-    inner = Adjacency(np.cumsum(lengths), own.neighbours, own.columns, own.edges)
+    lengths = np.zeros(destinations, np.int64)
+    lengths[own_rows] = np.diff(own.offsets)
+    inner = Adjacency(_ends(lengths), own.neighbours, own.columns, own.edges, numbered)
     return SplitEdges(inner, {peer: PeerEdges(*edges, destinations) for peer, edges in enumerate(others) if len(edges[0])})
+
+
+def split_within_parts(
+    offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: Traffic, part: NDArray[np.int32]
+) -> SplitEdges:
+    """`split_edges` without numbers, with edges from own rows of another part, by the `part` of own rows, apart."""
+    split = split_edges(offsets, neighbours, traffic, numbered=False)
+    own = split.inner
+    destination = np.repeat(np.arange(own.rows, dtype=np.int32), np.diff(own.offsets))
+    leaves = part[own.neighbours] != part[destination]
+    lengths = np.bincount(destination[leaves], minlength=own.rows)
+    rows = np.flatnonzero(lengths)
+    forward = Adjacency(_ends(lengths[rows]), own.neighbours[leaves], own.columns, own.edges, numbered=False)
+    inner = Adjacency(_ends(np.diff(own.offsets) - lengths), own.neighbours[~leaves], own.columns, own.edges, numbered=False)
+    return SplitEdges(inner, split.peers, PeerEdges(rows, forward, own.rows) if len(rows) else None)
+
+
+def _ends(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 @compiled
@@ -93,7 +121,8 @@ def _fill(
         for k in range(offsets[row], offsets[row + 1]):
             if low <= neighbours[k] < high:
                 columns[at] = neighbours[k] - low
-                edges[at] = k
+                if len(edges):
+                    edges[at] = k
                 at += 1
         if at > before:
             rows[number] = row

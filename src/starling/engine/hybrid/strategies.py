@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,14 @@ from starling.core.keyed import stream_key
 from starling.engine.hybrid.active import ActiveSet, Take
 from starling.engine.hybrid.boundary import Boundary
 from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.thinning import Thinning
 from starling.engine.hybrid.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.induced import take_within
 from starling.kernels.keyed_order import keyed_order
 from starling.kernels.sampling import Taken, take_all
 from starling.nn.view import Size
+from starling.plan.batch import Block
 from starling.plan.cluster import Cluster
 from starling.plan.cohesive.batches import CohesiveBatches
 from starling.plan.cohesive.strategy import Cohesive
@@ -81,6 +84,10 @@ class TeamStrategy(ABC):
 class TeamGlobal(TeamStrategy):
     """All nodes in one step; one layer stands for all."""
 
+    @cached_property
+    def _thinning(self) -> Thinning:
+        return Thinning(self.boundary)
+
     @property
     def steps_per_epoch(self) -> int:
         """One."""
@@ -91,9 +98,12 @@ class TeamGlobal(TeamStrategy):
         return (layer,) * self.layers, self.train_rows, self.train_rows
 
     def _thin_layer(self, epoch: int, active: ActiveSet) -> WorkerLayer:
-        own = np.arange(self.graph.owned, dtype=np.int64)
-        take = self._thinned(lambda rows: take_all(self.graph.incoming, rows), epoch)
-        return active.expand(own, take, self.boundary.wanted(epoch))[0]
+        def listed() -> Block:
+            own = np.arange(self.graph.owned, dtype=np.int64)
+            take = self._thinned(lambda rows: take_all(self.graph.incoming, rows), epoch)
+            return active.expand(own, take, self.boundary.wanted(epoch))[0].block
+
+        return self._thinning.layer(epoch, listed)
 
 
 class TeamTargets(TeamStrategy):

@@ -10,19 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from starling.engine.hybrid.exchange import Calls, TeamExchange
-from starling.engine.hybrid.split_edges import SplitEdges, split_edges
-from starling.kernels.rows import add_rows
+from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
+from starling.kernels.rows import Rows, add_rows
 from starling.kernels.spmm import Coefficients, weighted_sum
 from starling.nn.gather import Copy, Reduce
-from starling.nn.graph import LocalGraph
 from starling.nn.ops.arrays import accumulator, applied, array, rows
 from starling.nn.view import Size, View
+
+_COLUMNS_AT_ONCE = 32
+"""Of input features whose sums are kept."""
 
 
 @dataclass(eq=False)
@@ -31,6 +36,7 @@ class TeamView(View):
 
     whole: Size = field(default_factory=lambda: Size(0, 0, 0))
     overlap: bool = True
+    layer: WorkerLayer | None = None
 
     @property
     def size(self) -> Size:
@@ -39,25 +45,32 @@ class TeamView(View):
 
     def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
         """A sum or mean of copied rows, split by who owns the source."""
-        exchange = self.exchange
-        weighted = gather.edge_weight is not None and gather.edge_weight.requires_grad
-        if not isinstance(exchange, TeamExchange) or exchange.spread or weighted or rows.device.type != "cpu":
+        exchange, layer, weight = self.exchange, self.layer, gather.edge_weight
+        learnt = weight is not None and weight.requires_grad
+        if not isinstance(exchange, TeamExchange) or layer is None or exchange.spread or learnt or rows.device.type != "cpu":
             return super().linear(gather, reduce, rows)
-        kind = accumulator(rows)
-        f = {name: array(value, kind) for name, value in self.factors(gather, reduce).items()}
+        in_split = layer.sums is not None and weight is None  # it has the scales of edges left out
+        factors = self.factors(gather, reduce, None if in_split else self.graph.edge_scale)
+        f = {name: array(value, accumulator(rows)) for name, value in factors.items()}
         coefficients = Coefficients(f["edge_weight"], f["source_scale"], f["row_scale"], f["own_weight"])
+        split = layer.split(numbered=len(coefficients.edge) > 0)
         if exchange.known is not None and rows is exchange.known[0]:
-            return _sum(_KnownBlocks(exchange), split_of(self.graph, exchange), coefficients, rows)
-        result: Tensor = applied(_TeamSum, rows, self, coefficients, exchange.calls.forward())
+            return _sum(_KnownBlocks(exchange), split, coefficients, rows)
+        if self.is_constant(rows):
+            return self._sum_once(rows, split, coefficients, exchange)
+        result: Tensor = applied(_TeamSum, rows, self, split, coefficients, exchange.calls.forward())
         return result
 
-
-def split_of(graph: LocalGraph, exchange: TeamExchange) -> SplitEdges:
-    """A graph's edges by owner, made once a graph."""
-    kept: SplitEdges | None = graph.__dict__.get("_split")
-    if kept is None:
-        kept = graph.__dict__["_split"] = split_edges(graph.offsets.numpy(), graph.neighbours.numpy(), exchange.traffic)
-    return kept
+    def _sum_once(self, x: Tensor, split: SplitEdges, c: Coefficients, exchange: TeamExchange) -> Tensor:
+        """A sum that will be kept, some columns at a time: the rows of all mirrors at once would be the most that a run holds."""
+        out = torch.empty(split.inner.rows, x.shape[1], dtype=accumulator(x))
+        for first in range(0, x.shape[1], _COLUMNS_AT_ONCE):
+            columns = slice(first, first + _COLUMNS_AT_ONCE)
+            piece, tag = x[:, columns].contiguous(), exchange.calls.forward()
+            exchange.send_own(piece, tag)
+            blocks = _ComingBlocks(exchange, piece, tag, self.overlap, counted=first == 0)
+            out[:, columns] = _sum(blocks, split, c, piece)
+        return out
 
 
 class _KnownBlocks:
@@ -78,9 +91,9 @@ class _KnownBlocks:
 class _ComingBlocks:
     """Mirrors' rows in messages; without overlap all are waited for before the first is given."""
 
-    def __init__(self, exchange: TeamExchange, x: Tensor, tag: int, overlap: bool) -> None:
+    def __init__(self, exchange: TeamExchange, x: Tensor, tag: int, overlap: bool, *, counted: bool = True) -> None:
         self.exchange = exchange
-        coming = exchange.receive_mirrors(x.shape[1], x.dtype, tag)
+        coming = exchange.receive_mirrors(x.shape[1], x.dtype, tag, counted=counted)
         self._blocks = coming if overlap else iter([(peer, block.clone()) for peer, block in coming])
 
     def __iter__(self) -> Any:
@@ -88,40 +101,59 @@ class _ComingBlocks:
 
 
 def _sum(blocks: _KnownBlocks | _ComingBlocks, split: SplitEdges, c: Coefficients, x: Tensor) -> Tensor:
-    traffic, none = blocks.exchange.traffic, c.edge[:0]
+    traffic = blocks.exchange.traffic
+    own = c.source[: traffic.owned]
     out = torch.empty(split.inner.rows, x.shape[1], dtype=accumulator(x))
-    weighted_sum(split.inner, Coefficients(c.edge, c.source[: traffic.owned], c.row, c.own), rows(x), rows(out))
+    weighted_sum(split.inner, Coefficients(c.edge, own, c.row, c.own), rows(x), rows(out))
+    if split.between is not None:
+        _add_sum(split.between, c, own, x, out)
     for peer, block in blocks:
-        edges = split.peers.get(peer)
-        if edges is not None:
-            source, row = c.source[traffic.mirrors_of(peer)], c.row[edges.rows] if len(c.row) else c.row
-            partial = torch.empty(len(edges.rows), x.shape[1], dtype=out.dtype)
-            weighted_sum(edges.forward, Coefficients(c.edge, source, row, none), rows(block), rows(partial))
-            add_rows(partial.numpy(), edges.rows, out.numpy())
+        if peer in split.peers:
+            _add_sum(split.peers[peer], c, c.source[traffic.mirrors_of(peer)], block, out)
     return out
+
+
+def _add_sum(edges: PeerEdges, c: Coefficients, source: NDArray[Any], block: Tensor, out: Tensor) -> None:
+    """Add what comes from a block of rows, whose factors are `source`."""
+    row = _scaled(c.row[edges.rows] if len(c.row) else c.row, len(edges.rows), edges.scale)
+    partial = torch.empty(len(edges.rows), block.shape[1], dtype=out.dtype)
+    weighted_sum(edges.forward, Coefficients(c.edge, source, row, c.edge[:0]), rows(block), rows(partial))
+    add_rows(partial.numpy(), edges.rows, out.numpy())
+
+
+def _turned_sum(edges: PeerEdges, c: Coefficients, source: NDArray[Any], given: Rows, into: Tensor, *, add: bool) -> None:
+    """The gradients of a block of rows, written or added."""
+    source = _scaled(source, edges.backward.rows, edges.scale)
+    weighted_sum(edges.backward, Coefficients(c.edge, c.row, source, c.edge[:0]), given, rows(into), accumulate=add)
+
+
+def _scaled(factor: NDArray[Any], count: int, scale: float) -> NDArray[Any]:
+    if scale == 1:
+        return factor
+    return factor * factor.dtype.type(scale) if len(factor) else np.full(count, scale, factor.dtype)
 
 
 class _TeamSum(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, view: TeamView, coefficients: Coefficients, tag: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, view: TeamView, split: SplitEdges, coefficients: Coefficients, tag: int) -> Tensor:
         assert isinstance(view.exchange, TeamExchange)
-        ctx.view, ctx.coefficients, ctx.tag, ctx.stored = view, coefficients, tag, x.dtype
+        ctx.view, ctx.split, ctx.coefficients, ctx.tag, ctx.stored = view, split, coefficients, tag, x.dtype
         x = x.detach()
         view.exchange.send_own(x, tag)
-        split = split_of(view.graph, view.exchange)
         return _sum(_ComingBlocks(view.exchange, x, tag, view.overlap), split, coefficients, x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        view, exchange, c, tag = ctx.view, ctx.view.exchange, ctx.coefficients, Calls.backward(ctx.tag)
-        split, traffic, none, width = split_of(view.graph, exchange), exchange.traffic, c.edge[:0], gradient.shape[1]
-        given = rows(gradient)
+        view, exchange, split, c = ctx.view, ctx.view.exchange, ctx.split, ctx.coefficients
+        traffic, tag, given, width = exchange.traffic, Calls.backward(ctx.tag), rows(gradient), gradient.shape[1]
         own = torch.empty(traffic.owned, width, dtype=gradient.dtype)
 
         def sum_own() -> None:
-            turned = Coefficients(c.edge, c.source[: traffic.owned], c.row, c.own).transposed()
-            weighted_sum(split.inner.transposed, turned, given, rows(own))
+            factors = Coefficients(c.edge, c.source[: traffic.owned], c.row, c.own)
+            weighted_sum(split.inner.turned_for(c.edge), factors.transposed(), given, rows(own))
+            if split.between is not None:
+                _turned_sum(split.between, c, factors.source, given, own, add=True)
 
         if not view.overlap:
             sum_own()
@@ -129,10 +161,9 @@ class _TeamSum(Function):
             if traffic.mirror_count(peer):
                 block = torch.zeros(traffic.mirror_count(peer), width, dtype=gradient.dtype)
                 if peer in split.peers:
-                    source = c.source[traffic.mirrors_of(peer)]
-                    weighted_sum(split.peers[peer].backward, Coefficients(c.edge, c.row, source, none), given, rows(block))
+                    _turned_sum(split.peers[peer], c, c.source[traffic.mirrors_of(peer)], given, block, add=False)
                 exchange.send_block(peer, block, tag)
         if view.overlap:
             sum_own()
         exchange.add_for_own(own, tag)
-        return own.to(ctx.stored), None, None, None
+        return own.to(ctx.stored), None, None, None, None

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.core.manifest import Table
-from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.plan import WorkerLayer, listed_layer
 from starling.engine.hybrid.traffic import Traffic, make_traffic
-from starling.kernels.csr import Csr, index_type
+from starling.kernels.adjacency import NO_NUMBERS
+from starling.kernels.csr import Csr
 from starling.plan.batch import Block
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts, Shard
@@ -67,9 +68,8 @@ class WorkerGraph:
     def whole_layer(self) -> WorkerLayer:
         """A layer with all rows and edges, made once, so that what is prepared for it is made once."""
         lists = self.incoming
-        entry = np.arange(len(lists.neighbours), dtype=index_type(len(lists.neighbours)))
-        block = Block(lists.offsets, lists.neighbours.astype(np.int32, copy=False), entry, self.rows)
-        return WorkerLayer(block, np.arange(self.rows), self.owned, self.traffic)
+        block = Block(lists.offsets, lists.neighbours.astype(np.int32, copy=False), NO_NUMBERS, self.rows)
+        return listed_layer(block, np.arange(self.rows), self.owned, self.traffic)
 
     def node_column(self, name: str) -> NDArray[Any]:
         """A node table of the owned rows, in memory."""

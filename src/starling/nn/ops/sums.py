@@ -71,7 +71,7 @@ class _WeightedSum(Function):
         x_gradient = weight_gradient = None
         if ctx.needs_input_grad[0]:
             into = torch.empty(ctx.sources, gradient.shape[1], dtype=gradient.dtype)
-            weighted_sum(adjacency.transposed, factors.transposed(), rows(gradient), rows(into))
+            weighted_sum(adjacency.turned_for(factors.edge), factors.transposed(), rows(gradient), rows(into))
             x_gradient = into.to(ctx.stored)
         if ctx.needs_input_grad[1]:
             (x,) = ctx.saved_tensors

@@ -1,0 +1,139 @@
+"""Boundary sampling of whole layers, an epoch at the cost of the edges between parts that stay.
+
+All edges from one node to another part stay or go together, and lie together when edges are seen from their sources. So an epoch
+draws once for each such list and copies those that stay; edges within parts are split off once and never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.compile import compiled
+from starling.core.keyed import draw_unit
+from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges, split_within_parts
+from starling.engine.hybrid.traffic import make_traffic
+from starling.kernels.adjacency import NO_NUMBERS, Adjacency
+from starling.kernels.csr import csr_from_pairs
+from starling.plan.batch import Block
+
+
+class Thinning:
+    """Thins the layer of a worker's whole graph; `boundary` says by what chance."""
+
+    def __init__(self, boundary: Boundary) -> None:
+        self._graph, self._boundary = boundary.graph, boundary
+
+    @cached_property
+    def _whole(self) -> SplitEdges:
+        """All edges: within parts, from own rows of other parts, from each worker's mirrors."""
+        graph = self._graph
+        if len(graph.shards) <= 1:
+            return graph.whole_layer.split(numbered=False)
+        return split_within_parts(graph.incoming.offsets, graph.incoming.neighbours, graph.traffic, graph.part[: graph.owned])
+
+    def layer(self, epoch: int, listed: Callable[[], Block]) -> WorkerLayer:
+        """The layer of an epoch; `listed` makes its neighbour lists should something need them."""
+        graph, whole, full = self._graph, self._whole, self._graph.traffic
+        keys = self._boundary.keys(epoch)
+        between = None if whole.between is None else self._stay(whole.between, 0, keys)[1]
+        peers, heard, counts = {}, [np.arange(graph.owned)], [0] * len(full.send)
+        for peer, edges in whole.peers.items():
+            start = full.mirrors_of(peer).start
+            mirrors, left = self._stay(edges, start, keys)
+            heard.append(start + mirrors)
+            counts[peer] = len(mirrors)
+            if left is not None:
+                peers[peer] = _renumbered(left, mirrors)
+        there = [edges for edges in (between, *peers.values()) if edges is not None]
+        count = len(whole.inner.neighbours) + sum(len(edges.forward.neighbours) for edges in there)
+        traffic = make_traffic(graph.owned, self._boundary.wanted(epoch), counts)
+        return WorkerLayer(listed, np.concatenate(heard), graph.owned, traffic, count, SplitEdges(whole.inner, peers, between))
+
+    def _stay(self, edges: PeerEdges, first: int, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], PeerEdges | None]:
+        """Of sources from row `first` on: those that are heard of, ascending, and their edges that stay; None for none."""
+        graph, chance, turned = self._graph, self._boundary.probability, edges.backward
+        position = graph.position[first : first + turned.rows]
+        stays = np.zeros(turned.rows, np.int64)
+        _count_staying(turned.offsets, turned.neighbours, graph.part, position, keys, chance, stays)
+        pairs = np.empty((int(stays.sum()), 2), np.int32)
+        _list_staying(turned.offsets, turned.neighbours, graph.part, position, keys, chance, pairs)
+        if not len(pairs):
+            return np.flatnonzero(stays), None
+        lists = csr_from_pairs(pairs, max(turned.rows, edges.destinations))
+        lengths = np.diff(lists.offsets)
+        rows = np.flatnonzero(lengths)
+        offsets = np.concatenate([[0], np.cumsum(lengths[rows])])
+        forward = Adjacency(offsets, lists.neighbours, turned.rows, NO_NUMBERS, numbered=False)
+        return np.flatnonzero(stays), PeerEdges(rows, forward, edges.destinations, 1 / chance)
+
+
+def _renumbered(edges: PeerEdges, mirrors: NDArray[np.int64]) -> PeerEdges:
+    """The same edges with only those mirrors, numbered from 0."""
+    number = np.empty(edges.forward.columns, np.int32)
+    number[mirrors] = np.arange(len(mirrors), dtype=np.int32)
+    forward = edges.forward
+    columns = Adjacency(forward.offsets, number[forward.neighbours], len(mirrors), NO_NUMBERS, numbered=False)
+    return PeerEdges(edges.rows, columns, edges.destinations, edges.scale)
+
+
+@compiled
+def _count_staying(
+    offsets: NDArray[np.int64],
+    destinations: NDArray[np.int32],
+    part: NDArray[np.int32],
+    position: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    chance: float,
+    stays: NDArray[np.int64],
+) -> None:
+    """How many edges of each source stay. A list is by part, because destinations ascend: a draw for each part in it."""
+    for source in range(len(stays)):
+        k = offsets[source]
+        while k < offsets[source + 1]:
+            here, begin = part[destinations[k]], k
+            k = _end_of_part(offsets[source + 1], k, destinations, part)
+            if draw_unit(keys[here], position[source], 0) < chance:
+                stays[source] += k - begin
+
+
+@compiled
+def _list_staying(
+    offsets: NDArray[np.int64],
+    destinations: NDArray[np.int32],
+    part: NDArray[np.int32],
+    position: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    chance: float,
+    pairs: NDArray[np.int32],
+) -> None:
+    """The same edges as (source, destination)."""
+    at = 0
+    for source in range(len(offsets) - 1):
+        k = offsets[source]
+        while k < offsets[source + 1]:
+            here, begin = part[destinations[k]], k
+            k = _end_of_part(offsets[source + 1], k, destinations, part)
+            if draw_unit(keys[here], position[source], 0) < chance:
+                for entry in range(begin, k):
+                    pairs[at, 0] = source
+                    pairs[at, 1] = destinations[entry]
+                    at += 1
+
+
+@compiled
+def _end_of_part(end: int, begin: int, destinations: Any, part: Any) -> int:
+    """Where the run of destinations in one part ends that begins at `begin`: mostly at the end of the list."""
+    here = part[destinations[begin]]
+    if part[destinations[end - 1]] == here:
+        return end
+    k = begin + 1
+    while part[destinations[k]] == here:
+        k += 1
+    return k
