@@ -73,7 +73,7 @@ class LaterGraph(LocalGraph):
         return self.listed.edge_type if "type" in self.__dict__["_tables"] else None
 
     @property
-    def edge_attr(self) -> Tensor | None:  # type: ignore[override]
+    def edge_attr(self) -> Tensor | None:
         """Listed, if there are attributes."""
         return self.listed.edge_attr if "attr" in self.__dict__["_tables"] else None
 

@@ -86,7 +86,7 @@ class WorkerSource(NodeRows):
     def _listed_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
         block = layer.block
         tables = self.edge_tables
-        if tables and len(block.edge):
+        if tables and len(block.edge) == len(block.neighbours):
             edge = torch.from_numpy(np.asarray(block.edge)).long()
             tables = {name: table[edge] for name, table in tables.items()}
         return LocalGraph(
