@@ -12,12 +12,15 @@ from starling.launch import calibrate, measure_rates, measure_training
 from starling.plan.calibration import Rates
 from tests.support.rates import rates
 
+FIXED = {"gcn": 1e-3 + 2 * 1e-4, "gat": 1e-3 + 2 * 3e-4}
+"""What a step of two layers takes however small it is."""
+
 
 def pretended_epoch(graph: Any, model: dict[str, Any], strategy: dict[str, Any], epochs: int) -> float:
     """Training on next to nothing takes what it must; any other three times what it should."""
     if model["hidden"] == 8:
-        return 60 * (1e-3 + model["layers"] * 1e-4)
-    return 1.2e-3 + 3 * 5e-3 if strategy["name"] == "global" else 2 * (1.2e-3 + 3 * 5e-3)
+        return 60 * (1e-3 + model["layers"] * (3e-4 if model["name"] == "gat" else 1e-4))
+    return (FIXED[model["name"]] + 3 * 5e-3) * (1 if strategy["name"] == "global" else 2)
 
 
 def test_all_rates_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,11 +32,15 @@ def test_all_rates_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure_training, "_BATCH", 20)
     monkeypatch.setattr(measure_training, "_CASES", (("gcn", None), ("gat", "3,2")))
     monkeypatch.setattr(measure_training, "_epoch_seconds", pretended_epoch)
-    monkeypatch.setattr(measure_training, "_price", lambda *_: 1.2e-3 + 5e-3)
+    monkeypatch.setattr(measure_training, "_price", lambda name, *_: FIXED[name] + 5e-3)
     found = measure_rates.measure_rates(quick=True)
     assert [point.at for point in found.spmm] == [1 << 17, 1 << 20], "the largest table is left out in a hurry"
     assert found.layer == pytest.approx(1e-4)
+    assert found.attention == pytest.approx(3e-4)
     assert found.step == pytest.approx(1e-3)
+    assert [point.at for point in found.narrow] == list(measure_rates._NARROW)
+    assert found.edge > 0
+    assert found.row > 0
     assert found.overall == pytest.approx(3, rel=1e-3), "as much longer as we pretend"
     assert 1e8 < found.memory_bandwidth < 1e13
     assert found.alpha < 1e-6

@@ -8,8 +8,8 @@ from starling.nn.registry import ModelSpec, build_model
 from starling.plan.batch import Block
 from starling.plan.expected_sizes import degrees_of, even_degrees, expected_sizes, whole_sizes
 from starling.plan.mini import Mini
-from starling.plan.model_work import LayerShape, LayerSize, layer_work, model_shape
-from starling.plan.price import StepKind, locality_of, price_step, sizes_of_plan
+from starling.plan.model_work import LayerShape, LayerSize, Product, layer_work, model_shape
+from starling.plan.price import StepKind, locality_of, price_step, product_seconds, sizes_of_plan, sum_seconds
 from starling.plan.strategy import PlanTask
 from tests.plan.sources import draw_graph
 from tests.support.rates import rates
@@ -28,12 +28,13 @@ SIZE = LayerSize(sources=100, destinations=40, edges=300)
         ("gatv2", {"heads": 2}),
         ("gate", {"heads": 2}),
         ("rgcn", {}),
+        ("rgat", {"heads": 2}),
         ("gin", {}),
         ("mlp", {}),
     ],
 )
 def test_shapes_have_the_parameters_of_models(name: str, settings: dict[str, object]) -> None:
-    extra = {"edge_features": 5 if name == "gate" else 0, "relations": 3 if name == "rgcn" else 0}
+    extra = {"edge_features": 5 if name == "gate" else 0, "relations": 3 if name in ("rgcn", "rgat") else 0}
     model = build_model(ModelSpec(name, 12, 4, settings={"hidden": 8, "layers": 3, **settings}, **extra))
     shape = model_shape(name, 12, 4, layers=3, hidden=8, **{key: value for key, value in extra.items() if value}, **settings)  # type: ignore[arg-type]
     counted = sum(weight.numel() for weight in model.parameters())
@@ -121,3 +122,45 @@ def test_expected_sizes_by_hand() -> None:
         expected_sizes(even_degrees(10, 20), 11, ("all",))
     with pytest.raises(InputError, match="Expected at least one node"):
         even_degrees(0, 20)
+
+
+def test_a_sparse_product_by_hand() -> None:
+    # rates of tests/support: 10 ns a row, 1 ns an edge, and 0.2 ns a number of neighbours within 32 KiB
+    assert sum_seconds(40, 300, 100, 8, rates()) == pytest.approx(40 * 1e-8 + 300 * (1e-9 + 8 * 2e-10))
+    assert sum_seconds(40, 0, 100, 8, rates()) == 0.0, "no edges, nothing to sum"
+
+
+def test_products_with_few_columns_cost_more_for_each() -> None:
+    narrow = rates()
+    assert narrow.beta_of(64, 1) == pytest.approx(4e-10)
+    assert narrow.beta_of(64, 15) == pytest.approx(2e-10)
+    assert narrow.beta_of(64, 16) == pytest.approx(2e-10), "as matrices of up to 1024 numbers"
+    forward, backward = product_seconds(Product(100, 64, 1), narrow)
+    assert forward == pytest.approx(100 * 64 * 4e-10)
+    assert backward == pytest.approx(100 * 64 * (4e-10 + 2e-10)), "its matrix's gradient has 1 column, its input's 64"
+    assert product_seconds(Product(100, 64, 1, backward=1), narrow)[1] == pytest.approx(100 * 64 * 4e-10)
+
+
+def test_planning_takes_what_other_threads_leave() -> None:
+    shape, sizes = model_shape("gcn", 16, 4, hidden=8), (SIZE, LayerSize(40, 10, 60))
+    alone = price_step(shape, sizes, 10, rates(1), StepKind(planned=True))
+    two = price_step(shape, sizes, 10, rates(2), StepKind(planned=True))
+    assert alone.planning > 0, "one thread does both"
+    assert two.planning == 0, "a small batch is planned while the first thread hands out operations"
+    large = tuple(LayerSize(size.sources * 1e4, size.destinations * 1e4, size.edges * 1e4) for size in sizes)
+    assert price_step(shape, large, 1e5, rates(2), StepKind(planned=True)).planning > 0
+
+
+def test_attention_between_relations_has_a_row_a_pair() -> None:
+    work = layer_work(LayerShape("rgat", 12, 8, heads=2, relations=3), SIZE)
+    assert [product.rows for product in work.products] == [300, 300, 120, 40], "100 sources of 3 relations, 40 destinations"
+    assert work.pulled == 12, "rows travel as they are"
+    few = layer_work(LayerShape("rgat", 12, 8, heads=2, relations=3), LayerSize(100, 40, 90))
+    assert few.products[0].rows == 90, "no more pairs than edges"
+
+
+def test_rows_that_are_read_twice_have_two_gradients() -> None:
+    apart = layer_work(LayerShape("sage", 4, 1000), SIZE)
+    assert apart.moved_backward == 3 * 100 * 4
+    assert layer_work(LayerShape("sage", 4, 1000), SIZE, first=True).moved_backward == 0
+    assert layer_work(LayerShape("gcn", 4, 1000), SIZE).moved_backward == 0

@@ -7,7 +7,7 @@ one to warm up, since whatever else the machine does can only make a run longer;
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,8 @@ _SECONDS = {False: 0.25, True: 0.06}
 _LEAST, _MOST = 3, 200
 _WIDTH, _DEGREE = 64, 16
 _MATRICES = ((16, 8), (32, 32), (64, 64), (128, 64), (128, 128), (256, 256), (602, 256), (1433, 256))
+_NARROW = (1, 2, 4, 8, 10, 12, 15)
+_ATTENTION_SUMS, _LEAST_SECONDS = 3, 1e-12
 _REACHES = (1 << 17, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28)
 
 
@@ -39,17 +41,19 @@ def typical_seconds(work: Callable[[], object], quick: bool = False) -> float:
 
 def measure_rates(quick: bool = False) -> Rates:
     """All rates of this process."""
-    layer, step = overheads(quick)
+    edge, row = _edges_and_rows(quick)
     rates = Rates(
         threads=thread_count(),
         **_elementwise(quick),
-        beta=_products(quick),
-        spmm=_sparse_products(quick),
-        softmax=_attention(quick),
+        beta=_products(_MATRICES, quick),
+        narrow=tuple(_narrow_products(quick)),
+        spmm=_sparse_products(edge, row, quick),
+        edge=edge,
+        row=row,
+        softmax=_attention(edge, row, quick),
         **_planning(quick),
         memory_bandwidth=_bandwidth(quick),
-        layer=layer,
-        step=step,
+        **overheads(quick),
     )
     return rates.model_copy(update={"overall": overall(rates, quick)})
 
@@ -77,12 +81,12 @@ def _elementwise(quick: bool) -> dict[str, float]:
     }
 
 
-def _products(quick: bool) -> tuple[Point, ...]:
+def _products(matrices: Sequence[tuple[int, int]], quick: bool) -> tuple[Point, ...]:
     """β: products of many rows with one matrix, by the numbers in it: for the output, the rows' gradient and the matrix's."""
     import torch
 
     points = []
-    for fan_in, fan_out in _MATRICES:
+    for fan_in, fan_out in matrices:
         rows = max(4096, min(16384, (1 << (28 if quick else 30)) // (fan_in * fan_out)))
         x, w, gradient = torch.randn(rows, fan_in), torch.randn(fan_in, fan_out), torch.randn(rows, fan_out)
 
@@ -93,27 +97,53 @@ def _products(quick: bool) -> tuple[Point, ...]:
     return tuple(points)
 
 
-def _sparse_products(quick: bool) -> tuple[Point, ...]:
-    """Neighbours' rows added up, by the bytes that neighbours are spread over."""
+def _narrow_products(quick: bool) -> Iterator[Point]:
+    """Products with few columns, by how many: for the output and the matrix's gradient, which both have so many."""
+    import torch
+
+    rows, fan_in = 8192, _WIDTH
+    x = torch.randn(rows, fan_in)
+    for columns in _NARROW:
+        w, gradient = torch.randn(fan_in, columns), torch.randn(rows, columns)
+
+        def products(w: Any = w, gradient: Any = gradient) -> Any:
+            return x @ w, x.T @ gradient
+
+        yield Point(at=columns, seconds=typical_seconds(products, quick) / (2 * rows * fan_in * columns))
+
+
+def _edges_and_rows(quick: bool) -> tuple[float, float]:
+    """What an edge and a row of a sparse product cost with a few columns, from rows with few edges and with many."""
+    rows = 16_384
+    few, many = (_sum_of_rows(rows, degree, columns=8, sources=4096, quick=quick) / rows for degree in (4, _DEGREE))
+    edge = max((many - few) / (_DEGREE - 4), _LEAST_SECONDS)
+    return edge, max(few - 4 * edge, _LEAST_SECONDS)
+
+
+def _sparse_products(edge: float, row: float, quick: bool) -> tuple[Point, ...]:
+    """Neighbours' rows added up, a number, by the bytes that neighbours are spread over; edges and rows are priced apart."""
+    rows = 16_384
+    numbers, fixed = rows * _DEGREE * _WIDTH, rows * (row + _DEGREE * edge)
+    points = []
+    for reach in _REACHES[:-1] if quick else _REACHES:
+        seconds = _sum_of_rows(rows, _DEGREE, _WIDTH, max(reach // (4 * _WIDTH), 1), quick)
+        points.append(Point(at=reach, seconds=max(seconds - fixed, seconds / 4) / numbers))
+    return tuple(points)
+
+
+def _sum_of_rows(rows: int, degree: int, columns: int, sources: int, quick: bool) -> float:
+    """Seconds of a sparse product over rows with `degree` random neighbours each."""
     from starling.kernels.adjacency import adjacency
     from starling.kernels.rows import rows_of
     from starling.kernels.spmm import plain_sum, weighted_sum
 
-    draw = np.random.default_rng(0)
-    rows = 16_384
-    out = np.empty((rows, _WIDTH), np.float32)
-    points = []
-    for reach in _REACHES[:-1] if quick else _REACHES:
-        sources = max(reach // (4 * _WIDTH), 1)
-        x = np.ones((sources, _WIDTH), np.float32)
-        neighbours = draw.integers(0, sources, rows * _DEGREE).astype(np.int32)
-        edges = adjacency(np.arange(0, rows * _DEGREE + 1, _DEGREE, dtype=np.int64), neighbours, sources)
-        seconds = typical_seconds(partial(weighted_sum, edges, plain_sum(np.float32), rows_of(x), rows_of(out)), quick)
-        points.append(Point(at=reach, seconds=seconds / (rows * _DEGREE * _WIDTH)))
-    return tuple(points)
+    x, out = np.ones((sources, columns), np.float32), np.empty((rows, columns), np.float32)
+    neighbours = np.random.default_rng(0).integers(0, sources, rows * degree).astype(np.int32)
+    edges = adjacency(np.arange(0, rows * degree + 1, degree, dtype=np.int64), neighbours, sources)
+    return typical_seconds(partial(weighted_sum, edges, plain_sum(np.float32), rows_of(x), rows_of(out)), quick)
 
 
-def _attention(quick: bool) -> float:
+def _attention(edge: float, row: float, quick: bool) -> float:
     """Scores, softmax and their gradients of an edge and head, with one column a head so that little is summed."""
     import torch
 
@@ -129,7 +159,8 @@ def _attention(quick: bool) -> float:
         out, _ = attend_additive(edges, x, source, target, 0.2)
         out.sum().backward()  # type: ignore[no-untyped-call]
 
-    return typical_seconds(attend, quick) / (rows * _DEGREE * heads)
+    seconds, sums = typical_seconds(attend, quick), _ATTENTION_SUMS * rows * (row + _DEGREE * edge)
+    return max(seconds - sums, seconds / 4) / (rows * _DEGREE * heads)
 
 
 def _planning(quick: bool) -> dict[str, float]:

@@ -38,16 +38,17 @@ _CASES: tuple[tuple[str, str | None], ...] = (
 """Models and fan-outs of the runs that are compared with their prices; None trains on the whole graph."""
 
 
-def overheads(quick: bool) -> tuple[float, float]:
-    """Seconds of a layer and of a step that no size explains: from training on next to nothing, with 2 and with 5 layers."""
+def overheads(quick: bool) -> dict[str, float]:
+    """Seconds of a layer, of a layer of attention, and of a step that no size explains: from training on next to nothing."""
+    mini = {"name": "mini", "batch_size": 2}
     with _generated(_TINY, _TINY, 8, 50) as graph:
-        mini = {"name": "mini", "batch_size": 2}
-        few, many = (
-            _epoch_seconds(graph, {"name": "gcn", "layers": layers, "hidden": 8}, mini, 3 if quick else 7) / _STEPS
-            for layers in (2, 5)
+        few, many, attentive = (
+            _epoch_seconds(graph, {"name": name, "layers": layers, "hidden": 8}, mini, 3 if quick else 7) / _STEPS
+            for name, layers in (("gcn", 2), ("gcn", 5), ("gat", 2))
         )
     layer = max((many - few) / 3, 1e-6)
-    return layer, max(few - 2 * layer, 1e-6)
+    step = max(few - 2 * layer, 1e-6)
+    return {"layer": layer, "attention": max((attentive - step) / 2, layer), "step": step}
 
 
 def overall(rates: Rates, quick: bool) -> float:
@@ -62,7 +63,7 @@ def overall(rates: Rates, quick: bool) -> float:
             else:
                 mini = {"name": "mini", "batch_size": _BATCH, "fanouts": fanouts}
                 seconds = _epoch_seconds(graph, model, mini, 3) * _BATCH / len(train)
-            fixed = rates.step + 2 * rates.layer
+            fixed = rates.step + 2 * (rates.attention if name == "gat" else rates.layer)
             ratios.append(max(seconds - fixed, 0.0) / (_price(name, fanouts, source, train, rates) - fixed))
     return max(statistics.median(ratios), 0.1)
 

@@ -46,6 +46,8 @@ class Rates(Record):
     """Adding a number of one row to another's."""
     beta: tuple[Point, ...] = Field(min_length=1)
     """A multiply-add of a dense product, by the numbers in its matrix: small matrices are slower."""
+    narrow: tuple[Point, ...] = Field(min_length=1)
+    """The same of a product with few columns, by their number: of up to 15 columns processors fill no register."""
     gamma: Seconds
     """An activation of one number."""
     eta: Seconds
@@ -54,8 +56,12 @@ class Rates(Record):
     """The gradient of a loss towards one output."""
     spmm: tuple[Point, ...] = Field(min_length=1)
     """Adding a number of a neighbour's row in a sparse product, by reach: bytes of rows that neighbours are spread over."""
+    edge: Seconds
+    """An edge of a sparse product, however few its columns."""
+    row: Seconds
+    """A row of a sparse product, however few its edges."""
     softmax: Seconds
-    """An edge and head of attention: score, softmax and their gradients."""
+    """An edge and head of attention: score, softmax and their gradients, sums left out."""
     transpose: Seconds
     """Turning round one edge of a block, for the backward pass."""
     plan: Seconds
@@ -64,6 +70,8 @@ class Rates(Record):
     """Bytes read and written in one copy."""
     layer: Seconds
     """A layer of a step, forward and backward, however small."""
+    attention: Seconds
+    """A layer of attention, however small: it is made of more operations."""
     step: Seconds
     """The rest of a step, however small: batch, loss, optimiser."""
     overall: Annotated[float, Field(gt=0, lt=1e3, allow_inf_nan=False)] = 1.0
@@ -71,7 +79,7 @@ class Rates(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name in ("beta", "spmm"):
+        for name in ("beta", "narrow", "spmm"):
             sizes = [point.at for point in getattr(self, name)]
             if sizes != sorted(set(sizes)):
                 raise ValueError(f"expected ascending sizes in {name}, got {sizes}")
@@ -79,7 +87,8 @@ class Rates(Record):
 
     def beta_of(self, fan_in: int, fan_out: int) -> float:
         """Seconds of a multiply-add in a product with a fan_in × fan_out matrix."""
-        return interpolated(self.beta, fan_in * fan_out)
+        wide = interpolated(self.beta, fan_in * fan_out)
+        return wide if fan_out > self.narrow[-1].at else max(wide, interpolated(self.narrow, fan_out))
 
     def spmm_of(self, reach: float) -> float:
         """Seconds for a number of a neighbour's row, with neighbours spread over `reach` bytes."""
@@ -128,7 +137,7 @@ class Calibration(Record):
     """A machine's measured rates, for one thread and for all of them, and the links between its workers."""
 
     format: Literal["starling-calibration"] = "starling-calibration"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     measured: datetime = Field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
     machine: Machine
     quick: bool = False

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.kernels.cohesive import batch_costs
 from starling.kernels.csr import Csr
-from starling.plan.calibration import Rates
+from starling.plan.calibration import Rates, interpolated
 
 _LARGE_MATRIX = 4096
 """Numbers from which a matrix counts as large in the paper's constants."""
@@ -51,7 +51,7 @@ PAPER = Constants(alpha=2e-9, beta=_paper_beta, gamma=2e-9, eta=2e-9, lam=1e-9)
 
 def constants_of(rates: Rates) -> Constants:
     """The same of a calibrated machine."""
-    return Constants(rates.alpha, lambda numbers: rates.beta_of(numbers, 1), rates.gamma, rates.eta, rates.lam)
+    return Constants(rates.alpha, lambda numbers: interpolated(rates.beta, numbers), rates.gamma, rates.eta, rates.lam)
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,17 @@ from typing import Literal
 from starling.core.errors import InputError, nearest
 from starling.plan.linear_work import LinearWork
 
-Kind = Literal["gcn", "sage", "sage-max", "sage-lstm", "gat", "gatv2", "gate", "rgcn", "gin", "sgc", "mlp"]
-KINDS = ("gcn", "sage", "sage-max", "sage-lstm", "gat", "gatv2", "gate", "rgcn", "gin", "sgc", "mlp")
+Kind = Literal["gcn", "sage", "sage-max", "sage-lstm", "gat", "gatv2", "gate", "rgat", "rgcn", "gin", "sgc", "mlp"]
+KINDS = ("gcn", "sage", "sage-max", "sage-lstm", "gat", "gatv2", "gate", "rgat", "rgcn", "gin", "sgc", "mlp")
 
-_ATTENTION_PASSES = {"gat": 3, "gate": 3, "gatv2": 6}
+_ATTENTION_PASSES = {"gat": 3, "gate": 3, "rgat": 3, "gatv2": 6}
 """Times that the rows of all edges are read: sum, its gradient, weights' gradient; for pairs the scores and their gradients too."""
+ATTENTION_KINDS = frozenset(_ATTENTION_PASSES)
 _MAX_PASSES = 2
 """A maximum compares and keeps the winner, which costs two sums."""
 _LSTM_GATES = 4
+_OWN_ROWS = 3
+"""A row that is read both as a neighbour's and as one's own has two gradients: one is spread over zeros, and both are added."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class LayerShape:
             "gat": attention,
             "gate": attention + self.edge_features * 2 * self.width,
             "gatv2": 2 * attention,
+            "rgat": self.relations * attention + one,
             "rgcn": (self.relations + 1) * one,
             "gin": one + self.fan_out**2 + self.fan_out,
             "sgc": 0,
@@ -104,6 +108,9 @@ class LayerWork:
     """Numbers that stay in memory from the forward pass to the backward pass, beyond the output."""
     pulled: float
     pulled_backward: bool
+    moved_forward: float = 0.0
+    """Numbers that are read and written one by one beside the output's own: rows mixed, copied, added up."""
+    moved_backward: float = 0.0
 
 
 def layer_work(shape: LayerShape, size: LayerSize, *, first: bool = False, constant: bool = False) -> LayerWork:
@@ -127,16 +134,20 @@ def _linear(shape: LayerShape, size: LayerSize, first: bool, constant: bool) -> 
     products = [Product(rows, fan_in, fan_out, backward=back)]
     if shape.kind == "sage":
         products.append(Product(size.destinations, fan_in, fan_out, backward=back))
+    apart = shape.kind == "sage" and not first and not (ahead and size.sources == size.destinations)
+    moved = _OWN_ROWS * size.sources * fan_in if apart else 0.0
     if ahead:
-        return LayerWork(tuple(products), fan_out, 1, 1, 0, True, size.sources * fan_out, fan_out, True)
-    kept = size.destinations * fan_in
-    return LayerWork(
-        tuple(products), fan_in, 0 if constant else 1, 0 if first else 1, 0, not first, kept, 0 if first else fan_in, not first
-    )
+        beside = size.destinations * fan_out if shape.kind == "sage" else 0.0
+        kept = size.sources * fan_out
+        return LayerWork(tuple(products), fan_out, 1, 1, 0, True, kept, fan_out, True, beside, moved)
+    forward, back, kept, pulled = 0 if constant else 1, 0 if first else 1, size.destinations * fan_in, 0 if first else fan_in
+    return LayerWork(tuple(products), fan_in, forward, back, 0, not first, kept, pulled, not first, 0.0, moved)
 
 
 def _attention(shape: LayerShape, size: LayerSize, first: bool) -> LayerWork:
     back, passes = 1 if first else 2, _ATTENTION_PASSES[shape.kind]
+    if shape.kind == "rgat":
+        return _relation_attention(shape, size, first)
     products = [Product(size.sources - size.mirrors, shape.fan_in, shape.width, backward=back)]
     products += [Product(rows, shape.width, shape.heads) for rows in (size.sources, size.destinations)]  # halves of the scores
     if shape.kind == "gatv2":
@@ -146,7 +157,26 @@ def _attention(shape: LayerShape, size: LayerSize, first: bool) -> LayerWork:
     scores = size.edges * shape.heads
     kept = size.sources * shape.width + 2 * scores + size.destinations * shape.width
     forward = 1 if shape.kind != "gatv2" else 2
-    return LayerWork(tuple(products), shape.width, forward, passes - forward, scores, True, kept, shape.width, True)
+    moved = _OWN_ROWS * size.sources * shape.width  # gradients of sums and of both halves of the scores
+    return LayerWork(tuple(products), shape.width, forward, passes - forward, scores, True, kept, shape.width, True, 0.0, moved)
+
+
+def _relation_attention(shape: LayerShape, size: LayerSize, first: bool) -> LayerWork:
+    """A row for every (source, relation) pair; rows travel as they are, and a destination's half of a score reads its own."""
+    back, moved = 1 if first else 2, 0.0 if first else _OWN_ROWS * size.sources * shape.fan_in
+    pairs, targets = (min(size.edges, rows * shape.relations) for rows in (size.sources, size.destinations))
+    products = (
+        Product(pairs, shape.fan_in, shape.width, backward=back),
+        Product(pairs, shape.width, shape.heads),
+        Product(targets, shape.fan_in, shape.heads, backward=back),
+        Product(size.destinations, shape.fan_in, shape.fan_out, backward=back),
+    )
+    scores = size.edges * shape.heads
+    kept = pairs * (shape.fan_in + shape.width) + targets * shape.fan_in + 2 * scores + size.destinations * shape.width
+    moved += 2 * pairs * shape.fan_in + _OWN_ROWS * pairs * shape.width
+    return LayerWork(
+        products, shape.width, 1, 2, scores, True, kept, shape.fan_in, not first, (pairs + targets) * shape.fan_in, moved
+    )
 
 
 def _summed_first(shape: LayerShape, size: LayerSize, first: bool, constant: bool) -> LayerWork:
@@ -171,7 +201,10 @@ def _summed_first(shape: LayerShape, size: LayerSize, first: bool, constant: boo
         products = ()  # sgc: the product is the head's
     kept = products[-1].rows * fan_in if products else 0
     pulled = 0 if first and shape.kind != "rgcn" else fan_in
-    return LayerWork(products, fan_in, forward, again, 0, bool(again), kept, pulled, bool(again))
+    mixed = rows * fan_in + 2 * rows * fan_out if shape.kind == "gin" else 0.0
+    apart = _OWN_ROWS * size.sources * fan_in if again and products else 0.0
+    unmixed = mixed + rows * fan_out if shape.kind == "gin" else 0.0
+    return LayerWork(products, fan_in, forward, again, 0, bool(again), kept, pulled, bool(again), mixed, apart + unmixed)
 
 
 @dataclass(frozen=True)

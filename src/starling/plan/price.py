@@ -16,7 +16,7 @@ import numpy as np
 from starling.core.errors import InputError
 from starling.plan.batch import BatchPlan, Block
 from starling.plan.calibration import Rates
-from starling.plan.model_work import LayerShape, LayerSize, LayerWork, ModelShape, layer_work
+from starling.plan.model_work import ATTENTION_KINDS, LayerShape, LayerSize, LayerWork, ModelShape, Product, layer_work
 
 _FLOAT = 4
 _OPTIMISER_BYTES = 28
@@ -55,7 +55,7 @@ class StepPrice:
 
     layers: tuple[LayerPrice, ...]
     planning: float
-    """Searching, numbering and turning the batch's edges, reading its features."""
+    """Searching and numbering the batch's edges and reading its features, as far as training must wait for it."""
     updating: float
     """Loss and optimiser, and what a step costs however small it is."""
     held_bytes: float
@@ -64,7 +64,7 @@ class StepPrice:
 
     @property
     def seconds(self) -> float:
-        """All of it; planning runs beside training, on the same cores."""
+        """All of it; planning runs beside training, on the same cores, and takes what these have left first."""
         return sum(layer.seconds for layer in self.layers) + self.planning + self.updating
 
     @property
@@ -110,34 +110,65 @@ def price_step(model: ModelShape, sizes: Sequence[LayerSize], targets: float, ra
     if kind.planned:
         taken, read = sum(size.edges for size in sizes), fetched * width
         planning = rates.overall * (rates.plan * taken + rates.spmm[-1].seconds * read)
+        planning = max(0.0, planning - _idle(model, rates) / 2)
         inputs = sizes[0].sources * width * _FLOAT
     held = inputs + sum(layer.held for layer in priced) + _gradients(model, sizes) + _WEIGHT_COPIES * _FLOAT * model.parameters
     return StepPrice(tuple(priced), planning, updating, held, model.parameters)
 
 
+def _idle(model: ModelShape, rates: Rates) -> float:
+    """Seconds of a step in which one thread hands out operations and the others have nothing to do; none where it is alone."""
+    if rates.threads == 1:
+        return 0.0
+    return rates.step + sum(_fixed(layer, rates) for layer in model.layers)
+
+
+def _fixed(shape: LayerShape, rates: Rates) -> float:
+    """Seconds of a layer however small it is."""
+    return rates.attention if shape.kind in ATTENTION_KINDS else rates.layer
+
+
 def _layer(shape: LayerShape, size: LayerSize, work: LayerWork, rates: Rates, kind: StepKind) -> LayerPrice:
     forward = backward = 0.0
     for product in work.products:
-        seconds = product.multiply_adds * rates.beta_of(product.fan_in, product.fan_out)
-        forward += product.forward * seconds
-        backward += product.backward * seconds
-    numbers, row = size.edges * work.columns, work.columns * _FLOAT * kind.locality
-    forward += work.forward_sums * numbers * rates.spmm_of(size.sources * row)
-    backward += work.backward_sums * numbers * rates.spmm_of(size.destinations * row)
+        there, back = product_seconds(product, rates)
+        forward += there
+        backward += back
+    forward += work.forward_sums * sum_seconds(size.destinations, size.edges, size.sources, work.columns, rates, kind.locality)
+    backward += work.backward_sums * sum_seconds(
+        size.sources, size.edges, size.destinations, work.columns, rates, kind.locality
+    )
     forward += work.scores * rates.softmax / 2
     backward += work.scores * rates.softmax / 2
     given = size.destinations * shape.fan_out
     activations = _ELU if work.scores else 1
     forward += activations * _elementwise(rates, rates.gamma, given) + _elementwise(rates, rates.alpha, given)
     backward += _elementwise(rates, rates.eta, given) + _elementwise(rates, rates.alpha, given)
+    forward += _elementwise(rates, rates.alpha, work.moved_forward)
+    backward += _elementwise(rates, rates.alpha, work.moved_backward)
     held = _FLOAT * (work.kept + given)
     if kind.planned:
         held += _EDGE_BYTES * size.edges + _ROW_BYTES * (size.sources + size.destinations)
         if work.turned:
             backward += rates.transpose * size.edges
     sent = size.mirrors * work.pulled * _FLOAT
-    forward, backward = (rates.layer / 2 + rates.overall * seconds for seconds in (forward, backward))
+    forward, backward = (_fixed(shape, rates) / 2 + rates.overall * seconds for seconds in (forward, backward))
     return LayerPrice(forward, backward, held, sent, sent if work.pulled_backward else 0.0)
+
+
+def product_seconds(product: Product, rates: Rates) -> tuple[float, float]:
+    """A dense product, forward and backward. Its output and its matrix's gradient have `fan_out` columns, its input's `fan_in`."""
+    output = product.multiply_adds * rates.beta_of(product.fan_in, product.fan_out)
+    back = output + (product.multiply_adds * rates.beta_of(product.fan_out, product.fan_in) if product.backward > 1 else 0.0)
+    return product.forward * output, back if product.backward else 0.0
+
+
+def sum_seconds(rows: float, edges: float, sources: float, columns: float, rates: Rates, locality: float = 1.0) -> float:
+    """One sparse product: `rows` rows, each the sum of its edges' rows of `columns` numbers among `sources`."""
+    if not edges:
+        return 0.0
+    reach = sources * columns * _FLOAT * locality
+    return rates.row * rows + edges * (rates.edge + columns * rates.spmm_of(reach))
 
 
 def _elementwise(rates: Rates, seconds: float, numbers: float) -> float:

@@ -23,7 +23,7 @@ from starling.plan.forecast.sizes import StepSize
 from starling.plan.forecast.traffic import FLOAT, Traffic
 from starling.plan.forecast.ways import Way
 from starling.plan.model_work import LayerShape, LayerSize, layer_work
-from starling.plan.price import LayerPrice, StepKind, StepPrice, price_step
+from starling.plan.price import LayerPrice, StepKind, StepPrice, price_step, product_seconds, sum_seconds
 
 _DIRECT = 1 << 12
 _COPY_PASSES = 2
@@ -147,12 +147,13 @@ def _parts(
     layer: LayerShape, size: LayerSize, paid: LayerPrice, rates: Rates, cut: Cut, *, first: bool
 ) -> tuple[_Parts, _Parts]:
     work = layer_work(layer, size, first=first)
-    numbers, row = size.edges * work.columns, work.columns * FLOAT
-    sums = min(work.forward_sums * numbers * rates.spmm_of(size.sources * row), paid.forward)
-    turned = min(work.backward_sums * numbers * rates.spmm_of(size.destinations * row), paid.backward)
+    there = sum_seconds(size.destinations, size.edges, size.sources, work.columns, rates)
+    back = sum_seconds(size.sources, size.edges, size.destinations, work.columns, rates)
+    sums = min(work.forward_sums * rates.overall * there, paid.forward)
+    turned = min(work.backward_sums * rates.overall * back, paid.backward)
     rest, rest_back = paid.forward - sums, paid.backward - turned
     if layer.kind in ATTENTION or layer.kind == "rgcn":
-        dense = min(sum(p.forward * p.multiply_adds * rates.beta_of(p.fan_in, p.fan_out) for p in work.products), rest)
+        dense = min(rates.overall * sum(product_seconds(product, rates)[0] for product in work.products), rest)
         return _Parts(dense, 0.0, paid.forward - dense, 0.0), _Parts(paid.backward - dense, 0.0, dense, 0.0)
     others = min(cut.edge_cut, 1.0)
     if product_first(layer, size, first=first, kept_sums=False):
