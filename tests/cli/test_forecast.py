@@ -47,10 +47,12 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return lines[0]
 
 
+@pytest.mark.parametrize("more", [(), ("--strategy", "saint")], ids=["any", "saint"])
 def test_the_recommended_command_stays_within_its_memory(
-    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    more: tuple[str, ...], graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = asked(capsys, graph.path, "--model", "sage", "--hidden", 32, "--layers", 3, "--worker-memory", "1GiB")
+    flags = ("--model", "sage", "--hidden", 32, "--layers", 3, "--worker-memory", "1GiB", *more)
+    found = asked(capsys, graph.path, *flags)
     plan = found["plans"][found["recommended"]]
     assert found["command"] == plan["command"]
     program, *words = shlex.split(found["command"])
@@ -156,6 +158,8 @@ def test_another_machines_rates_are_pointed_out(tmp_path: Path, capsys: pytest.C
         ((*NUMBERS, "--batch-size", 100_001), "at most the 50,000 training nodes"),
         ((*NUMBERS, "--calibration", "nowhere.json"), "There is no calibration in nowhere.json"),
         ((*NUMBERS, "--workers", 2, "--worker-memory", "100MiB"), "Nothing fits 100.0 MiB a worker"),
+        ((*NUMBERS, "--model", "rgat"), "The model rgat reads edge types, and the graph has none. Say --relations"),
+        ((*NUMBERS, "--strategy", "saint", "--simulate", 4), "in one process, so there is no cluster to simulate"),
         (("nowhere",), "nowhere does not exist"),
     ],
 )
@@ -169,3 +173,26 @@ def test_a_graph_and_numbers_contradict(graph: Graph, capsys: pytest.CaptureFixt
 
 def test_worker_memory_without_auto_is_refused(graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Pass --auto too" in refused(capsys, "train", graph.path, "--worker-memory", "1GiB")
+
+
+def test_what_does_not_fit_is_an_object_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """A script sees every plan and why none was taken, on standard output, beside the sentence and the status."""
+    assert run(["forecast", *map(str, NUMBERS), "--worker-memory", "100MiB", "--json"]) == 2
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert found["recommended"] is None
+    assert found["command"] is None
+    assert found["refusal"].startswith("Nothing fits 100.0 MiB a worker")
+    assert found["refusal"] in told.err
+    assert not any(plan["fits"] for plan in found["plans"])
+
+
+def test_relations_are_forecast(capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked(capsys, *NUMBERS, "--model", "rgat", "--relations", 5, "--worker-memory", "64GiB")
+    plain = asked(capsys, *NUMBERS, "--model", "gat", "--worker-memory", "64GiB")
+    assert found["plans"][0]["memory_bytes"] > plain["plans"][0]["memory_bytes"], "a row for every source and relation"
+    assert "--model rgat" in found["command"]
+
+
+def test_link_prediction_is_not_forecast(graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Forecasts are for tasks on nodes" in refused(capsys, "train", graph.path, "--task", "link", "--auto")

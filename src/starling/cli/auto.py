@@ -49,6 +49,11 @@ def chosen_settings(given: Tables, worker_memory: int | None, *, quiet: bool) ->
     path = given.get("data", {}).get("path")
     if path is None:
         raise InputError("Expected a graph to choose a plan for, got none. Give its path.")
+    if given.get("task", {}).get("name") == "link":
+        raise InputError(
+            "Forecasts are for tasks on nodes: what link prediction holds of edges, pairs and rankings is not in them, got --auto "
+            "with --task link. Leave out --auto, and say --strategy, --workers and --parallel yourself."
+        )
     seed = int(given.get("run", {}).get("seed", 0))
     subject = open_subject(Path(path), seed=seed, progress=progress(quiet=quiet))
     found = answer(subject, _request(given, worker_memory), offer(), known_rates(None, quiet=quiet))

@@ -40,19 +40,20 @@ def forecast(
         float | None, typer.Option(min=0, max=1, help="Share of the nodes that are trained on. Default 0.5.", **_GRAPH)
     ] = None,
     edge_features: Annotated[int | None, typer.Option(min=1, help="Columns of edge attributes, for gate.", **_GRAPH)] = None,
-    relations: Annotated[int | None, typer.Option(min=1, help="Kinds of edges, for rgcn.", **_GRAPH)] = None,
+    relations: Annotated[int | None, typer.Option(min=1, help="Kinds of edges, for rgcn and rgat.", **_GRAPH)] = None,
     edge_balance: Annotated[
         float | None,
         typer.Option(
             min=1, help="Edges of the largest part over the mean, e.g. 1.05 with partition --balance edges.", **_GRAPH
         ),
     ] = None,
-    model: Annotated[str, typer.Option(help="gcn, sage, gat, gatv2, gate, rgcn, gin, sgc or mlp.", **_MODEL)] = "sage",
+    model: Annotated[str, typer.Option(help="gcn, sage, gat, gatv2, gate, rgat, rgcn, gin, sgc or mlp.", **_MODEL)] = "sage",
     layers: Annotated[int, typer.Option(min=1, max=64, help="Graph layers.", **_MODEL)] = 2,
     hidden: Annotated[int, typer.Option(min=1, help="Columns of the inner layers.", **_MODEL)] = 128,
     dropout: Annotated[float, typer.Option(min=0, max=0.99, help="Share of values dropped between layers.", **_MODEL)] = 0.0,
     strategy: Annotated[
-        str | None, typer.Option(help="Only global, mini, cluster or cohesive. Default all.", show_default=False, **_MODEL)
+        str | None,
+        typer.Option(help="Only global, mini, cluster, cohesive or saint. Default all.", show_default=False, **_MODEL),
     ] = None,
     parallel: Annotated[
         Literal["hybrid", "data"] | None,
@@ -135,11 +136,9 @@ def forecast(
     warning = found.calibration.warning()
     if warning:
         print(f"starling: {warning}", file=sys.stderr)
-    if found.refusal is not None:
-        if not json:
-            print_answer(found)
-        raise InputError(found.refusal)
     print_json(found.to_json()) if json else print_answer(found)
+    if found.refusal is not None:
+        raise InputError(found.refusal)
 
 
 def read_fanouts(text: str | None, layers: int) -> Any:

@@ -43,8 +43,10 @@ def print_answer(answer: Answer) -> None:
         console.print(f"Assumed {note}.", style="dim")
     if answer.command is not None:
         assert answer.found.recommended is not None
+        best = answer.found.plans[answer.found.recommended]
+        of_those = "and leave no edge out" if best.way.exact else "(all of them leave edges out, or average models)"
         console.print(
-            f"\nRecommended: {answer.found.recommended + 1}, {answer.found.plans[answer.found.recommended].way.words}."
+            f"\nRecommended: {answer.found.recommended + 1}, {best.way.words}: the shortest epoch of those that fit {of_those}."
         )
         print(f"Run with: {answer.command}")
 
@@ -60,10 +62,10 @@ def _workers(answer: Answer) -> str:
 def _plans(answer: Answer, *, narrow: bool) -> Table:
     table = Table(box=None, padding=(0, 1 if narrow else 2, 0, 0))
     table.add_column("", justify="right")
-    table.add_column("plan", overflow="fold")
-    for heading in ("memory", "sent", "epoch", "steps"):
+    table.add_column("\nplan", overflow="fold")
+    for heading in ("memory\na worker", "sent\nan epoch", "time\nan epoch", "steps\nan epoch"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("fits", no_wrap=True)
+    table.add_column("\nfits", no_wrap=True)
     for place, plan in enumerate(answer.found.plans):
         best = place == answer.found.recommended
         style = "bold green" if best else "" if plan.fits else "dim"

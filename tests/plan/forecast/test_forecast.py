@@ -36,6 +36,7 @@ def test_every_strategy_is_compared_in_one_process_and_by_workers() -> None:
     kinds = {(way.strategy, way.parallel, way.sync, way.workers, way.boundary) for way in ways}
     for strategy in ("global", "mini", "cluster", "cohesive"):
         assert {(strategy, "hybrid", "gradient", 1, 1.0), (strategy, "hybrid", "gradient", 4, 1.0)} <= kinds
+    assert {kind[3] for kind in kinds if kind[0] == "saint"} == {1}, "it draws from a whole graph"
     assert ("mini", "data", "gradient", 4, 1.0) in kinds
     assert ("mini", "data", "average", 4, 1.0) in kinds
     assert ("global", "hybrid", "gradient", 4, 0.1) in kinds

@@ -11,7 +11,7 @@ from starling.cli.main import run
 from starling.core.errors import InputError
 from starling.plan.forecast import subject as module
 from starling.plan.forecast.facts import facts_of_numbers
-from starling.plan.forecast.sizes import mini_sizes
+from starling.plan.forecast.sizes import mini_sizes, saint_sizes
 from starling.plan.forecast.subject import Numbers, Subject, open_subject
 from starling.plan.forecast.ways import Way
 from starling.store.graph import open_graph
@@ -82,7 +82,7 @@ def test_large_graphs_are_neither_cut_nor_sampled(places: tuple[Path, Path], mon
     assert len(subject.notes) == 2
 
 
-@pytest.mark.parametrize("strategy", ["global", "mini", "cluster", "cohesive"])
+@pytest.mark.parametrize("strategy", ["global", "mini", "cluster", "cohesive", "saint"])
 def test_every_strategy_has_sizes(strategy: str) -> None:
     subject: Subject = Numbers(facts_of_numbers(5000, 40_000, 8, classes=3, train=1000))
     sizes = subject.sizes(Way(strategy, "hybrid", "gradient", 1, 1, batches=4), 3)
@@ -91,6 +91,16 @@ def test_every_strategy_has_sizes(strategy: str) -> None:
         assert 0 < likely.destinations <= likely.sources <= 5000
         assert safe.sources >= likely.sources
         assert safe.edges >= likely.edges
+
+
+def test_drawn_sub_graphs_are_within_reckoned_ones(places: tuple[Path, Path]) -> None:
+    """Sub-graphs that `saint` draws have at most the nodes and edges that memory reckons with, and about the expected nodes."""
+    way, subject = Way("saint", "hybrid", "gradient", 1, 1), open_subject(places[0])
+    drawn, reckoned = subject.sizes(way, 2), saint_sizes(subject.facts, 2)
+    assert drawn.likely.inputs == pytest.approx(reckoned.likely.inputs, rel=0.15)
+    assert drawn.safe.layers[0].edges <= reckoned.safe.layers[0].edges
+    assert drawn.likely.steps == pytest.approx(reckoned.likely.steps, abs=1)
+    assert drawn.likely.layers[0] == drawn.likely.layers[1], "all layers share a sub-graph"
 
 
 def test_edges_may_be_evened_out() -> None:

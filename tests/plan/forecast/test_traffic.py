@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +37,12 @@ def trained_bytes(parts: Path, model: str, workers: int, tmp_path: Path, **team:
     return runs[0].bytes_sent_per_epoch
 
 
-@pytest.mark.parametrize("model", ["gcn", "sage", "gat", "gatv2", "gin"])
+@pytest.mark.parametrize("model", ["gcn", "sage", "gat", "gatv2", "gin", "rgcn", "rgat"])
 def test_a_team_sends_what_was_promised(model: str, tmp_path: Path) -> None:
-    graph = trainable_graph(tmp_path / "graph", nodes=200, edges=1200, features=24)
+    types = np.random.default_rng(0).integers(0, 3, 1200).astype(np.int32)
+    graph = trainable_graph(tmp_path / "graph", nodes=200, edges=1200, features=24, edge_tables={"type": types})
     parts = cut(graph, tmp_path / "cut", 3, np.random.default_rng(1).integers(0, 3, 200))
-    facts, way = facts_of_graph(graph), Way("global", "hybrid", "gradient", 3, 3)
+    facts, way = replace(facts_of_graph(graph), relations=3), Way("global", "hybrid", "gradient", 3, 3)
     shape, made = forecast_model(model, facts, layers=3, hidden=40), cut_of_parts(PartsManifest.read(parts), 3)
     promised = traffic(facts, shape, way, global_sizes(facts, 3).likely, made.likely)
     sent = trained_bytes(parts, model, 3, tmp_path)

@@ -60,6 +60,8 @@ def turned_bytes(model: ForecastModel, size: LayerSize) -> float:
 def _moments(
     layer: LayerShape, size: LayerSize, *, first: bool, kept_sums: bool, dropout: bool = False, training: bool = True
 ) -> Moments:
+    if layer.kind == "rgat":
+        return _relation_attention(layer, size, first=first, dropout=dropout)
     if layer.kind in ATTENTION:
         return _attention(layer, size, first=first, dropout=dropout)
     sources, rows, fan_in = size.sources, size.destinations, layer.fan_in
@@ -82,6 +84,18 @@ def _moments(
         pairs = min(rows * layer.relations, size.edges) * (fan_in + layer.fan_out)
         return Moments(pairs + 2 * out, pairs + 3 * out + again, pairs + 3 * out + 2 * into)
     return Moments(out, out + again, 2 * out + into)  # mlp
+
+
+def _relation_attention(layer: LayerShape, size: LayerSize, *, first: bool, dropout: bool) -> Moments:
+    """Attention between (source, relation) pairs: each has its row gathered, and multiplied."""
+    rows, scores, columns = size.destinations, size.edges * layer.heads, layer.width
+    pairs, targets = (min(size.edges, count * layer.relations) for count in (size.sources, rows))
+    out = rows * layer.fan_out
+    kept = pairs * (layer.fan_in + columns) + targets * layer.fan_in + rows * columns + 2 * out + 2 * scores
+    kept += 2 * (pairs + targets) * layer.heads
+    back = 2 * rows * columns + 3 * pairs * columns + pairs * layer.fan_in + 3 * scores
+    back += 0.0 if first else (targets + 2 * size.sources) * layer.fan_in
+    return Moments(kept, kept + scores + (out if dropout else 0.0), back)
 
 
 def _attention(layer: LayerShape, size: LayerSize, *, first: bool, dropout: bool) -> Moments:

@@ -40,7 +40,7 @@ class Asked:
 
     def check(self, offer: Offer, facts: GraphFacts) -> None:
         """Refuse names that do not exist and numbers that contradict the graph."""
-        known = {"global", "mini", "cluster", "cohesive"} & offer.strategies
+        known = {"global", "mini", "cluster", "cohesive", "saint"} & offer.strategies
         if self.strategy is not None and self.strategy not in known:
             raise InputError(f"There is no forecast for the strategy '{self.strategy}'. {nearest(self.strategy, known)}")
         if self.parts is not None and self.workers > self.parts:
@@ -62,9 +62,11 @@ def candidates(asked: Asked, facts: GraphFacts, offer: Offer, layers: int) -> li
     batches = max(1, round(facts.train / (asked.batch_size or _TARGETS_A_BATCH)))
     mini = Way("mini", "hybrid", "gradient", 1, 1, batch_size=asked.batch_size, fanouts=fanouts)
     steps = [Way("global", "hybrid", "gradient", 1, 1), mini, Way("cluster", "hybrid", "gradient", 1, 1)]
-    if "cohesive" in offer.strategies:
+    if "cohesive" in offer.strategies and batches > 1:  # one batch has nothing to share with others
         steps.append(Way("cohesive", "hybrid", "gradient", 1, 1, batches=batches))
     ways = list(steps)
+    if "saint" in offer.strategies:
+        ways.append(Way("saint", "hybrid", "gradient", 1, 1))  # draws from a whole graph, so in one process only
     workers, parts = asked.workers, asked.parts or asked.workers
     if workers > 1:
         ways += [replace(way, workers=workers, parts=parts) for way in steps]

@@ -67,7 +67,8 @@ def edge_table_bytes(facts: GraphFacts, model: ForecastModel, edges: float) -> f
     """Values of edges that the model reads."""
     if model.name == "gate":
         return FLOAT * edges * facts.edge_features
-    return 24 * edges if model.name == "rgcn" else 0.0  # types, and edges by relation
+    by_relation = {"rgcn": 24, "rgat": 44}  # types, edges by relation; of rgat also edges between pairs
+    return by_relation.get(model.name, 0) * edges
 
 
 def weight_bytes(model: ForecastModel) -> float:
@@ -81,6 +82,11 @@ def batch_bytes(facts: GraphFacts, model: ForecastModel, step: StepSize) -> floa
     for size in step.layers:
         filled += 12 * size.edges + 8 * size.destinations + 24 * size.sources + edge_table_bytes(facts, model, size.edges)
     return _WAITING_BATCHES * filled + sum(turned_bytes(model, size) for size in step.layers)
+
+
+def counting_bytes(facts: GraphFacts, strategy: str) -> float:
+    """In how many sub-graphs `saint` has seen each node and each edge, and which nodes are in the one at hand."""
+    return 4.0 * facts.edges + 16.0 * facts.nodes if strategy == "saint" else 0.0
 
 
 def grouping_bytes(facts: GraphFacts, strategy: str) -> float:

@@ -9,9 +9,11 @@ from starling.plan.forecast.facts import GraphFacts
 from starling.plan.linear_work import LinearWork
 from starling.plan.model_work import LayerShape, LayerSize, ModelShape, model_shape
 
-TENSORS = {"gcn": 2, "sage": 3, "gat": 4, "gatv2": 6, "gate": 7, "rgcn": 3, "gin": 5, "sgc": 0, "mlp": 2}
+TENSORS = {"gcn": 2, "sage": 3, "gat": 4, "gatv2": 6, "gate": 7, "rgat": 5, "rgcn": 3, "gin": 5, "sgc": 0, "mlp": 2}
 """Matrices and vectors that a layer learns, by model; the models that are forecast."""
-ATTENTION = frozenset({"gat", "gatv2", "gate"})
+ATTENTION = frozenset({"gat", "gatv2", "gate", "rgat"})
+RELATIONAL = frozenset({"rgat", "rgcn"})
+"""Those that read edge types; rows travel as they are."""
 _SUMS_INPUT = frozenset({"gcn", "sage", "gin", "sgc"})
 _HEADS = 4
 
@@ -64,8 +66,9 @@ def forecast_model(name: str, facts: GraphFacts, *, layers: int = 2, hidden: int
         raise InputError(f"There is no forecast for the model '{name}'. {nearest(name, TENSORS)}")
     if name == "gate" and not facts.edge_features:
         raise InputError("The model gate reads edge attributes, and the graph has none. Say --edge-features, or choose gat.")
-    if name == "rgcn" and not facts.relations:
-        raise InputError("The model rgcn reads edge types, and the graph has none. Say --relations, or choose gcn.")
+    if name in RELATIONAL and not facts.relations:
+        plain = {"rgat": "gat", "rgcn": "gcn"}[name]
+        raise InputError(f"The model {name} reads edge types, and the graph has none. Say --relations, or choose {plain}.")
     if name == "sgc" and dropout:
         raise InputError(f"The model sgc has no inner layers to drop values of, got --dropout {dropout:g}. Leave it out.")
     if name in ATTENTION and layers > 1 and hidden % _HEADS:
@@ -85,7 +88,7 @@ def forecast_model(name: str, facts: GraphFacts, *, layers: int = 2, hidden: int
 
 def product_first(layer: LayerShape, size: LayerSize, *, first: bool, kept_sums: bool, training: bool = True) -> bool:
     """Whether rows are multiplied before they are summed, as the layer itself decides (nn/layer.py)."""
-    if layer.kind in ATTENTION:
+    if layer.kind in ATTENTION - RELATIONAL:
         return True
     if layer.kind not in ("gcn", "sage"):
         return False

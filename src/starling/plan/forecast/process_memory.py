@@ -9,6 +9,7 @@ from starling.plan.forecast.memory import (
     MARGIN,
     Memory,
     batch_bytes,
+    counting_bytes,
     edge_table_bytes,
     grouping_bytes,
     label_bytes,
@@ -29,6 +30,7 @@ def process_memory(facts: GraphFacts, model: ForecastModel, strategy: str, step:
     """The peak within `limit`, if that can be: what may be on disk is, as far as needed."""
     grouping = grouping_bytes(facts, strategy)
     graph, lists = _graph(facts, model, whole=step.whole)
+    graph += counting_bytes(facts, strategy)
     features, weights = FLOAT * facts.nodes * facts.features, weight_bytes(model)
     everything = LayerSize(facts.nodes, facts.nodes, facts.edges)
     at_once = pass_bytes(model, everything, kept_sums=model.sums_input)

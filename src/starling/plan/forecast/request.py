@@ -94,6 +94,7 @@ class Answer:
             "plans": [plan.to_json() | {"command": command_line(plan, self.told)} for plan in self.found.plans],
             "recommended": self.found.recommended,
             "command": self.command,
+            "refusal": self.refusal,
         }  # fmt: skip
         if self.points:
             answer["simulation"] = {"plan": self.points[0].plan.way.strategy, "points": [p.to_json() for p in self.points]}
@@ -134,6 +135,8 @@ def answer(subject: Subject, request: Request, offer: Offer, calibration: Calibr
 
 def _way_to_scale(found: Forecast, request: Request) -> Way:
     """What is simulated: hybrid `global`, or the strategy that was asked for."""
+    if request.asked.strategy == "saint":
+        raise InputError("The strategy saint draws from a whole graph, in one process, so there is no cluster to simulate.")
     strategy = request.asked.strategy or "global"
     plan: Plan = next((p for p in found.plans if p.way.strategy == strategy and not p.way.in_turn), found.plans[0])
     return replace(plan.way, parallel="hybrid", boundary=1.0, sync="gradient")
@@ -166,7 +169,8 @@ class Machines:
         """What was assumed, in words."""
         found = []
         if self._request.worker_memory is None:
-            found.append(f"memory: the {format_bytes(self._free)} that are free here (say --worker-memory)")
+            shared = ", divided among workers" if self._network.shared_memory and self._request.asked.workers > 1 else ""
+            found.append(f"memory: the {format_bytes(self._free)} that are free here{shared} (say --worker-memory)")
         if not self._network.shared_memory:
             found.append(f"machines: one for each worker, like the calibrated one ({self._calibration.machine.processor})")
         return found

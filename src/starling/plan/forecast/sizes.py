@@ -18,6 +18,7 @@ from starling.plan.fanouts import Fanout
 from starling.plan.find_clusters import NODES_A_CLUSTER
 from starling.plan.forecast.facts import GraphFacts
 from starling.plan.model_work import LayerSize
+from starling.plan.saint.strategy import WALK_LENGTH, Saint
 from starling.plan.targets import DEFAULT_BATCH
 
 if TYPE_CHECKING:
@@ -96,6 +97,26 @@ def cluster_sizes(facts: GraphFacts, layers: int) -> Sizes:
     return Sizes(
         step, replace(step, layers=whole_sizes(nodes * safe, edges * safe, layers), targets=min(nodes * safe, facts.train))
     )
+
+
+def saint_sizes(facts: GraphFacts, layers: int) -> Sizes:
+    """The sub-graph of 1,000 walks of two steps, as `saint` draws by default; an epoch covers the nodes once.
+
+    A walk begins anywhere and then goes where edges lead, so a node with d in-edges is met 1,000 / V + 2,000 d / E times on
+    average. Beside the edges they take, walks meet by chance; in communities more often, so three times that is on the safe side.
+    """
+    walks, length, degrees = Saint.Settings.model_validate({}).count, WALK_LENGTH, facts.degrees
+    degree = degrees.incoming / max(facts.edges, 1)
+    inside = 1 - np.exp(-walks / facts.nodes - walks * length * degree)
+    nodes = float(degrees.count @ inside)
+    reached = float((degrees.count * degrees.incoming) @ inside)  # ends of edges that are inside
+    walked = min(2.0 * walks * length, facts.edges)
+    edges = min(facts.edges, walked + reached * reached / max(facts.edges, 1))
+    steps = max(1, round(facts.nodes / max(nodes, 1)))
+    targets = max(1.0, nodes * facts.train / facts.nodes)
+    step = StepSize(whole_sizes(nodes, edges, layers), targets, steps)
+    most, taken = min(walks * (1 + length), facts.nodes), min(_SAFE_CLUSTER * edges, facts.edges)
+    return Sizes(step, StepSize(whole_sizes(most, taken, layers), min(most, facts.train), steps))
 
 
 def drawn_sizes(

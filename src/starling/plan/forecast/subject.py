@@ -24,7 +24,7 @@ from starling.plan.forecast.cut import (
     whole,
 )
 from starling.plan.forecast.facts import GraphFacts, facts_of_graph, facts_of_parts
-from starling.plan.forecast.sizes import Sizes, cluster_sizes, drawn_sizes, global_sizes, mini_sizes
+from starling.plan.forecast.sizes import Sizes, cluster_sizes, drawn_sizes, global_sizes, mini_sizes, saint_sizes
 from starling.plan.forecast.ways import Way
 from starling.plan.source import source_of_graph
 from starling.store.graph import Graph, open_graph
@@ -57,6 +57,8 @@ class Subject(ABC):
             return global_sizes(self.facts, layers)
         if way.strategy == "cluster":
             return cluster_sizes(self.facts, layers)
+        if way.strategy == "saint":
+            return self._sub_graphs(layers)
         if way.strategy == "cohesive":
             size = max(1, self.facts.train // (way.batches or 1))
             found = self._batches(one_a_layer(None, layers), size)
@@ -70,6 +72,9 @@ class Subject(ABC):
 
     def _batches(self, fanouts: tuple[Fanout, ...], batch_size: int | None) -> Sizes:
         return mini_sizes(self.facts, fanouts, batch_size)
+
+    def _sub_graphs(self, layers: int) -> Sizes:
+        return saint_sizes(self.facts, layers)
 
     @property
     def notes(self) -> list[str]:
@@ -145,6 +150,13 @@ class GraphSubject(Subject):
                 self._lists, train, len(fanouts), "mini", settings, seed=self._seed
             )
         return self._batched[fanouts, batch_size]
+
+    def _sub_graphs(self, layers: int) -> Sizes:
+        if self.facts.edges > MOST_EDGES_TO_DRAW:
+            return saint_sizes(self.facts, layers)
+        train = np.flatnonzero(np.asarray(self._graph.node_table("train")))
+        # what is counted beforehand is how often nodes are met; for sizes alone, once will do
+        return drawn_sizes(self._lists, train, layers, "saint", {"coverage": 1}, seed=self._seed)
 
     @cached_property
     def _lists(self) -> NeighbourSource:

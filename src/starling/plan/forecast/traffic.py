@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from starling.plan.forecast.cut import Cut
 from starling.plan.forecast.facts import GraphFacts
-from starling.plan.forecast.model import ForecastModel, product_first
+from starling.plan.forecast.model import RELATIONAL, ForecastModel, product_first
 from starling.plan.forecast.sizes import StepSize
 from starling.plan.forecast.ways import Way
 from starling.plan.model_work import LayerShape, LayerSize
@@ -95,7 +95,7 @@ def traffic(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
     for index, (layer, size) in enumerate(zip(model.layers, step.layers, strict=True)):
         rows = mirrored_rows(size, cut, whole=step.whole)
         columns = columns_sent(layer, size, first=index == 0)
-        constant = index == 0 and layer.kind == "rgcn"  # input features have no gradient to send back
+        constant = index == 0 and layer.kind in RELATIONAL  # input features have no gradient to send back
         layers.append(LayerTraffic(rows * way.boundary, columns, 1 if constant or layer.kind == "sgc" else 2))
         planned += 0.0 if step.whole and way.boundary == 1 else INDEX * rows
     return Traffic(tuple(layers), 0.0, planned, reduced, step.steps)

@@ -1,7 +1,4 @@
-"""The ways to train that a forecast compares: a strategy, a parallelism, a sync, and so many workers on so many parts.
-
-`saint` is not among them: it runs in one process only, and its batches are whatever it is told.
-"""
+"""The ways to train that a forecast compares: a strategy, a parallelism, a sync, and so many workers on so many parts."""
 
 from __future__ import annotations
 
@@ -41,8 +38,8 @@ class Way:
 
     @property
     def exact(self) -> bool:
-        """Whether its gradients are those of the whole graph, or unbiased samples of them."""
-        return self.boundary == 1 and self.sync == "gradient" and self.strategy != "cluster"
+        """Whether its gradients are those of the whole graph, or of samples of neighbours; sub-graphs leave edges out."""
+        return self.boundary == 1 and self.sync == "gradient" and self.strategy not in ("cluster", "saint")
 
     @property
     def words(self) -> str:

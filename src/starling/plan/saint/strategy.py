@@ -18,7 +18,7 @@ from starling.plan.saint.normalisation import Counts, no_counts
 from starling.plan.strategy import PlanTask, Strategy
 
 _MOST_TRIES = 1000
-_WALK_LENGTH = 2
+WALK_LENGTH = 2
 
 
 class Saint(Strategy):
@@ -69,7 +69,7 @@ class Saint(Strategy):
             return ByNode(graph, settings.count, threads)
         if settings.draws == "edge":
             return ByEdge(graph, settings.count, threads)
-        return ByWalk(graph, settings.count, settings.walk_length or _WALK_LENGTH, threads)
+        return ByWalk(graph, settings.count, settings.walk_length or WALK_LENGTH, threads)
 
     def _count(self) -> Counts:
         """Draw sub-graphs until they hold every row `coverage` times on average."""
