@@ -1,12 +1,13 @@
 """Waiting of workers with cohesive batches computed by owners and by balanced maps, layer asynchrony on and off.
 
-    python bench/balance_workers.py --data FOLDER [--graphs cora,pubmed,coauthor_cs] [--workers 2] [--layers 3] [--epochs 8]
+    python bench/balance_workers.py --data FOLDER      # about seven minutes on two cores; run nothing else
+    python bench/balance_workers.py --data FOLDER --graphs cora --epochs 2 --rounds 1 --results trial.jsonl --print
     python bench/balance_workers.py --render
 
 Every line is a run of ``starling train --strategy cohesive`` on flock parts, one thread a worker; the four take turns, round after
 round. Waiting is the sum over workers of seconds spent waiting for a message or in the reduction that ends a step, where whoever
 has more to compute is waited for; a median over epochs without each run's first, and a share of workers × epoch. Raw lines go to
-``results/balance_workers.jsonl``, the table into docs/cohesive.md.
+``results/balance_workers.jsonl``, in place of those of the same graphs and settings, the table into docs/cohesive.md.
 """
 
 from __future__ import annotations
@@ -59,15 +60,25 @@ def trained(parts: Path, name: str, balanced: bool, overlap: str, options: argpa
     }
 
 
+def kept(options: argparse.Namespace) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in options.results.read_text().splitlines()] if options.results.exists() else []
+
+
 def measure(options: argparse.Namespace) -> None:
-    for name in options.graphs.split(","):
+    names = options.graphs.split(",")
+    others = [
+        line for line in kept(options)
+        if line["graph"] not in names or (line["workers"], line["layers"]) != (options.workers, options.layers)
+    ]  # fmt: skip
+    options.results.write_text("".join(json.dumps(line) + "\n" for line in others))
+    for name in names:
         with tempfile.TemporaryDirectory() as folder:
             graph, _ = prepared(name, options.data, Path(folder), 0)
             parts = Path(folder) / "parts"
             starling("partition", graph, "-p", options.workers, "-o", parts)
             for _, balanced, overlap in itertools.product(range(options.rounds), (False, True), ("on", "off")):
                 line = trained(parts, name, balanced, overlap, options)
-                with RESULTS.open("a") as file:
+                with options.results.open("a") as file:
                     file.write(json.dumps(line) + "\n")
                 print(json.dumps(line), flush=True)
 
@@ -102,13 +113,18 @@ def main() -> None:
     parser.add_argument("--graphs", default="cora,pubmed,coauthor_cs")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--print", action="store_true", dest="show", help="print the table, leave the docs alone")
     parser.add_argument("--render", action="store_true", help="write the table from kept lines only")
     options = parser.parse_args()
     if not options.render:
         measure(options)
-    write_table("cohesive.md", "balance_workers", table([json.loads(line) for line in RESULTS.read_text().splitlines()]))
+    if options.show:
+        print(table(kept(options)))
+    else:
+        write_table("cohesive.md", "balance_workers", table(kept(options)))
 
 
 if __name__ == "__main__":
