@@ -57,11 +57,14 @@ def test_the_assignment_of_the_dispatch_pipeline(tmp_path: Path) -> None:
     assert (assignment.parts, assignment.owner.tolist()) == (3, [0, 1, 0])
 
 
-def test_node_types_are_numbered_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("saved_by", ["DGL", "the user"])
+def test_node_types_are_numbered_apart(tmp_path: Path, saved_by: str) -> None:
     """Nodes a0 b0 a1 b1 b2; part 0 has a1, b0, b2 as new ids 0, 1, 2, and part 1 has a0, b1 as 3, 4."""
     types = NodeTypes(np.array([0, 1, 0, 1, 1], np.uint8), ("a", "b"))
     metadata = METADATA | {"node_map": {"a": [[0, 1], [3, 4]], "b": [[1, 3], [4, 5]]}}
-    for part, ids in enumerate(({"a": [1], "b": [0, 2]}, {"a": [0], "b": [1]})):
+    if saved_by == "the user":
+        np.savez(tmp_path / "orig_nids.npz", a=np.array([1, 0]), b=np.array([0, 2, 1]))
+    for part, ids in enumerate(({"a": [1], "b": [0, 2]}, {"a": [0], "b": [1]}) if saved_by == "DGL" else ()):
         (tmp_path / f"part{part}").mkdir()
         tensors = {name: np.array(values) for name, values in ids.items()}
         write_dgl_tensors(tmp_path / f"part{part}" / "orig_nids.dgl", tensors)

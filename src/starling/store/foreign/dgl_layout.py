@@ -3,7 +3,8 @@
 Three layouts are read:
 - ``dgl.distributed.partition_graph``: ``<name>.json`` whose ``node_map`` gives each part a range of DGL's new node ids. The
   way back to the original ids is in ``part0/orig_nids.dgl`` and so on (DGL's dispatch pipeline and GraphStorm write them),
-  or in an ``orig_nids.npy`` saved from the first result of ``partition_graph(..., return_mapping=True)``.
+  or in the first result of ``partition_graph(..., return_mapping=True)``, saved in the folder: as ``orig_nids.npy``, or, where
+  nodes have types and it is a dictionary, as ``orig_nids.npz`` with an array for each type.
 - the older one without reshuffling, whose ``node_map`` names a ``.npy`` file with the part of each node;
 - the assignment DGL's dispatch pipeline takes: ``partition_meta.json`` and ``<node type>.txt``, a part number a line.
 
@@ -18,6 +19,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,7 @@ from starling.store.foreign.metis_file import MOST_PARTS, owners, read_metis_par
 from starling.store.parts import Parts, Shard
 
 PARTITION_META = "partition_meta.json"
-ORIGINAL_NODES, ORIGINAL_NODES_DGL = "orig_nids.npy", "orig_nids.dgl"
+ORIGINAL_NODES, ORIGINAL_NODES_BY_TYPE, ORIGINAL_NODES_DGL = "orig_nids.npy", "orig_nids.npz", "orig_nids.dgl"
 _ONE_NODE_TYPE, _ONE_EDGE_TYPE = "_N", "_N:_E:_N"
 
 
@@ -219,21 +221,34 @@ def _original_ids(folder: Path, name: str, parts: int, count: int) -> NDArray[np
     """The original ids of one type's nodes, in DGL's new order."""
     files = [folder / f"part{part}" / ORIGINAL_NODES_DGL for part in range(parts)]
     if all(file.is_file() for file in files):
-        tensors = [read_dgl_tensors(file) for file in files]
-        missing = next((file for file, found in zip(files, tensors, strict=True) if name not in found), None)
-        if missing is not None:
-            raise InputError(f"{missing} has no original ids of the node type '{name}'.")
-        original = np.concatenate([found[name].reshape(-1) for found in tensors])
+        original = np.concatenate([_of_type(name, read_dgl_tensors(file), file) for file in files])
+    elif (folder / ORIGINAL_NODES_BY_TYPE).is_file():
+        original = _of_type(name, _load_by_type(folder / ORIGINAL_NODES_BY_TYPE), folder / ORIGINAL_NODES_BY_TYPE)
     elif (folder / ORIGINAL_NODES).is_file():
         original = _load(folder / ORIGINAL_NODES).reshape(-1)
     else:
         raise InputError(
             f"{folder} does not say which original node each of its nodes is: DGL keeps that only on request. Partition with "
-            f"return_mapping=True and numpy.save the first result as {ORIGINAL_NODES} in this folder."
+            f"nodes, edges = partition_graph(..., return_mapping=True) and save the first in this folder: "
+            f"numpy.save('{ORIGINAL_NODES}', nodes), or, with node types, numpy.savez('{ORIGINAL_NODES_BY_TYPE}', **nodes)."
         )
     if len(original) != count or (count and not 0 <= int(original.min()) <= int(original.max()) < count):
         raise InputError(f"Expected {count:,} original node ids below {count:,} for '{name}' in {folder}.")
     return original.astype(np.int64)
+
+
+def _of_type(name: str, found: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
+    if name not in found:
+        raise InputError(f"{path} has no original ids of the node type '{name}'.")
+    return found[name].reshape(-1)
+
+
+def _load_by_type(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (ValueError, OSError, BadZipFile) as error:
+        raise InputError(f"{path} cannot be read ({error}). Save it again with numpy.savez.") from error
 
 
 def _load(path: Path) -> NDArray[Any]:
