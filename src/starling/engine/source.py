@@ -196,13 +196,17 @@ def read_edge_table(path: Path, name: str) -> NDArray[Any] | None:
 
 def _entries(values: NDArray[Any], edge: NDArray[Any], name: str) -> Tensor:
     """An edge table in the order of the neighbour lists."""
-    table = torch.from_numpy(np.asarray(values)[edge])
-    return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()
+    return edge_tensor(np.asarray(values)[edge], name)
 
 
-def edge_matrix(table: Tensor) -> Tensor:
-    """One row an edge, also where there is no edge."""
-    return table[:, None] if table.ndim == 1 else table.flatten(1)
+def edge_tensor(values: NDArray[Any], name: str) -> Tensor:
+    """An edge table as layers read it: types are whole numbers, all else is float32; attributes are a row an edge."""
+    table = torch.from_numpy(np.require(values, requirements=("C", "W")))  # torch warns of what it could not write to
+    if name == "type":
+        return table.long()
+    if name != "attr":
+        return table.float()
+    return table.float()[:, None] if table.ndim == 1 else table.float().flatten(1)
 
 
 class _StoredGraph:

@@ -16,14 +16,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, OwnParts
 from starling.engine.data.places import Places
-from starling.engine.data.split import spread_homes
 from starling.engine.hybrid.exchange import Calls
 from starling.loader.makers import make_maker
 from starling.loader.ranks import team_of_script
@@ -32,7 +30,7 @@ from starling.loader.subgraph import SubgraphSampler
 from starling.plan.background import Background
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.registry import read_settings
-from starling.store.parts import Parts, open_parts
+from starling.store.parts import open_parts
 
 _CALLS = 64
 """Messages of one loader's step; loaders of a script have numbers of their own."""
@@ -83,7 +81,7 @@ class NeighborLoader:
             np.asarray(self.parts.global_of_position[positions], np.int64),
             positions,
             batch_size,
-            _homes(self._places, self.parts),
+            self._places.homes,
             self._team.rank,
             seed=seed,
             shuffle=shuffle,
@@ -125,12 +123,6 @@ class NeighborLoader:
         number = epoch * len(self) + step
         found = self._sampler.sample(seeds.ids, epoch, step, Calls(number, Channel.SAMPLE, first))
         return self._maker.batch(found, seeds.input_id, Calls(number, Channel.FETCH, first))
-
-
-def _homes(places: Places, parts: Parts) -> NDArray[np.int64]:
-    """The ids each rank is at home with."""
-    subs = [np.asarray(record.sub_offsets, np.int64) for record in parts.manifest.shards]
-    return spread_homes(parts.offsets, subs, places.team.size)
 
 
 _loaders: WeakKeyDictionary[Team, int] = WeakKeyDictionary()

@@ -61,18 +61,9 @@ class Background(Generic[Item]):
             raise StopIteration
         if isinstance(item, _Failed):
             self.close()
-            raise self._named(item.error)
+            raise named_after(self.stage, item.error)
         self._room.release()
         return item
-
-    def _named(self, error: BaseException) -> BaseException:
-        """The error with the stage it came from; the user's mistakes keep their own sentence and exit status."""
-        if isinstance(error, Exception) and not isinstance(error, StarlingError):
-            named = StarlingError(f"The background stage '{self.stage}' failed: {type(error).__name__}: {error}")
-            named.__cause__ = error
-            return named
-        error.add_note(f"In the background stage '{self.stage}'.")
-        return error
 
     def close(self) -> None:
         """Stop the thread and wait for the item it is at; items that were ready are dropped."""
@@ -90,6 +81,16 @@ class Background(Generic[Item]):
         if hasattr(self, "_thread"):
             self._stopping.set()
             self._room.release()
+
+
+def named_after(stage: str, error: BaseException) -> BaseException:
+    """The error of a background stage with the stage's name; errors of our own keep their sentence and exit status."""
+    if isinstance(error, Exception) and not isinstance(error, StarlingError):
+        named = StarlingError(f"The background stage '{stage}' failed: {type(error).__name__}: {error}")
+        named.__cause__ = error
+        return named
+    error.add_note(f"In the background stage '{stage}'.")
+    return error
 
 
 def _work(

@@ -16,7 +16,7 @@ from starling.engine.data.fetch import FetchedRows
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.traffic import make_traffic
-from starling.engine.source import edge_matrix
+from starling.engine.source import edge_tensor
 from starling.nn.graph import LocalGraph
 from starling.nn.view import Moment, View
 from starling.plan.batch import Block
@@ -97,10 +97,5 @@ def _local_graph(fetched: FetchedRows, block: Block, tables: dict[str, NDArray[A
         row_scale=None if block.row_scale is None else torch.from_numpy(block.row_scale),
         edge_scale=None if block.edge_scale is None else torch.from_numpy(block.edge_scale),
         position=torch.from_numpy(fetched.position[:sources]),
-        **{f"edge_{name}": _typed(table, name) for name, table in tables.items()},
+        **{f"edge_{name}": edge_tensor(table, name) for name, table in tables.items()},
     )
-
-
-def _typed(values: NDArray[Any], name: str) -> Tensor:
-    table = torch.from_numpy(np.ascontiguousarray(values))
-    return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()

@@ -24,7 +24,7 @@ def local_source(shard: Shard, *, weight: str | None = None, relations: int = 0,
     """
     source = source_of_shard(shard, weight=weight, relations=relations, timed=timed)
     lists = source.incoming
-    return replace(source, incoming=Csr(_padded(lists.offsets, shard.local), lists.neighbours, lists.edge))
+    return replace(source, incoming=Csr(padded_offsets(lists.offsets, shard.local), lists.neighbours, lists.edge))
 
 
 def global_ids(shard: Shard) -> NDArray[np.int64]:
@@ -33,6 +33,7 @@ def global_ids(shard: Shard) -> NDArray[np.int64]:
     return np.concatenate([own, np.asarray(shard.halo_global, np.int64)])
 
 
-def _padded(offsets: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+def padded_offsets(offsets: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+    """Offsets of so many lists, those beyond the given ones empty."""
     missing = rows + 1 - len(offsets)
     return np.concatenate([offsets, np.full(missing, offsets[-1], np.int64)])

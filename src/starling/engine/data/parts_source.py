@@ -23,13 +23,13 @@ from starling.core.manifest import Labels
 from starling.core.npy import NpyReader, map_array
 from starling.engine.data.end_to_end import EndToEnd, SomeRows, scaled_like
 from starling.engine.data.halo_rows import halo_file
-from starling.engine.data.local import global_ids
+from starling.engine.data.local import global_ids, padded_offsets
 from starling.engine.data.part_source import PartSource
 from starling.engine.data.places import Places
 from starling.engine.data.sequential import read_rows
 from starling.engine.features import DenseFeatures, Features, normalized, open_features
 from starling.engine.hybrid.exchange import Calls
-from starling.engine.source import SPLITS, SourceRequest, edge_matrix
+from starling.engine.source import SPLITS, SourceRequest, edge_tensor
 from starling.kernels.csr import Csr
 from starling.store import shard_layout as layout
 from starling.store.parts import Parts, Shard, open_parts
@@ -108,7 +108,7 @@ class PartsSource:
             self.labels,
             columns["y"] if self.labels is not None else None,
             {name: np.flatnonzero(columns[name]) for name in SPLITS if name in columns},
-            {name: _typed(_edge_column(shard, name), name) for name in self.edge_tables},
+            {name: edge_tensor(_edge_column(shard, name), name) for name in self.edge_tables},
             self.relations,
             self.parts.manifest.directed,
             self.parts.ids,
@@ -123,10 +123,9 @@ class PartsSource:
 
     def _lists(self, shard: Shard) -> Csr:
         offsets = _array(shard, layout.IN_OFFSETS)
-        padded = np.concatenate([offsets, np.full(shard.local + 1 - len(offsets), offsets[-1], np.int64)])
         # where edges stood in the imported graph is asked for by nobody, unless they have tables
         edge = _array(shard, layout.IN_EDGE) if self.edge_tables else np.empty(0, np.int64)
-        return Csr(padded, _array(shard, layout.IN_NEIGHBOURS), edge)
+        return Csr(padded_offsets(offsets, shard.local), _array(shard, layout.IN_NEIGHBOURS), edge)
 
     def _features(self, shard: Shard, ids: NDArray[np.int64], *, keep: bool, halo: Path | None) -> Features:
         if halo is None:
@@ -152,7 +151,7 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
     train = [np.flatnonzero(column(shard, "train")) for shard in shards] if "train" in manifest.node_tables else []
     sizes = {name: sum(int(column(shard, name).sum()) for shard in shards) for name in SPLITS if name in manifest.node_tables}
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
-    tables = {name: _typed(np.asarray(shards[0].edge_table(name)[:0]), name) for name in names}  # type: ignore[index]
+    tables = {name: edge_tensor(np.asarray(shards[0].edge_table(name)[:0]), name) for name in names}  # type: ignore[index]
     y, splits = _split_labels([shards[part] for part in places.own]) if manifest.labels is not None else (None, {})
     first = parts.offsets
     features = normalized(
@@ -219,7 +218,7 @@ def _weighted_degree(shards: Sequence[Shard]) -> NDArray[np.float32]:
     found = []
     for shard in shards:
         offsets = _array(shard, layout.IN_OFFSETS)[: shard.owned + 1]
-        weight = _typed(_edge_column(shard, "weight")[: offsets[-1]], "weight")
+        weight = edge_tensor(_edge_column(shard, "weight")[: offsets[-1]], "weight")
         lengths = torch.from_numpy(np.diff(offsets))
         found.append(torch.segment_reduce(weight, "sum", lengths=lengths, unsafe=True, initial=0.0).numpy())
     return np.concatenate(found)
@@ -233,8 +232,3 @@ def _array(shard: Shard, name: str) -> NDArray[Any]:
     """A file of a shard, read rather than mapped: it is a part's turn, and its pages are to leave with it."""
     reader = NpyReader(shard.path / name)
     return reader.read(0, reader.rows)
-
-
-def _typed(values: NDArray[Any], name: str) -> Tensor:
-    table = torch.from_numpy(np.require(values, requirements=("C", "W")))
-    return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
-from starling.core.errors import StarlingError
+from starling.plan.background import named_after
 
 Item = TypeVar("Item")
 
@@ -122,7 +122,7 @@ class Pipeline(Generic[Item]):
             self._changed.notify_all()
         if isinstance(item, _Failed):
             self._stop()
-            raise _named(item)
+            raise named_after(item.stage, item.error)
         result: Item = item
         return result
 
@@ -226,14 +226,3 @@ class Pipeline(Generic[Item]):
                 line.ready.append((place, item))
                 self._sizes[place] = getattr(item, "nbytes", 0)
             self._changed.notify_all()
-
-
-def _named(failed: _Failed) -> BaseException:
-    """The error with the stage it came from; errors of our own keep their sentence and exit status."""
-    error = failed.error
-    if isinstance(error, Exception) and not isinstance(error, StarlingError):
-        named = StarlingError(f"The background stage '{failed.stage}' failed: {type(error).__name__}: {error}")
-        named.__cause__ = error
-        return named
-    error.add_note(f"In the background stage '{failed.stage}'.")
-    return error

@@ -24,7 +24,7 @@ from starling.engine.hybrid.later_graph import LaterGraph
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
 from starling.engine.node_rows import NodeRows
-from starling.engine.source import SPLITS, SourceRequest, edge_matrix, prepared
+from starling.engine.source import SPLITS, SourceRequest, edge_tensor, prepared
 from starling.engine.typed_features import joined_features, shard_features
 from starling.nn.graph import LocalGraph
 from starling.nn.view import Size
@@ -145,7 +145,7 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
 
     features = prepared(raw_features(graph, request.by_type), request, splits.get("train", np.empty(0, np.int64)), total)
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
-    tables = {name: _typed(graph.edge_column(name), name) for name in names}
+    tables = {name: edge_tensor(graph.edge_column(name), name) for name in names}
     y = graph.node_column("y") if manifest.labels is not None else None
     relations = len(manifest.edge_types)
     if not relations and "type" in tables:
@@ -196,11 +196,6 @@ def weighted_degree_of(graph: WorkerGraph, tables: dict[str, Tensor], exchange: 
     lengths = torch.from_numpy(np.diff(graph.incoming.offsets))
     here = torch.segment_reduce(tables["weight"].float(), "sum", lengths=lengths, unsafe=True, initial=0.0)
     return exchange.pull(exchange.push_sum(here[:, None]))[:, 0]
-
-
-def _typed(values: NDArray[Any], name: str) -> Tensor:
-    table = torch.from_numpy(np.ascontiguousarray(values))
-    return table.long() if name == "type" else edge_matrix(table.float()) if name == "attr" else table.float()
 
 
 def _tensor(values: NDArray[Any] | None) -> Tensor | None:
