@@ -90,6 +90,8 @@ def table(lines: list[dict[str, Any]]) -> str:
     ]
     for key in dict.fromkeys((line["graph"], line["workers"], line["layers"]) for line in lines):
         some = [line for line in lines if (line["graph"], line["workers"], line["layers"]) == key]
+        if len({(line["balanced"], line["overlap"]) for line in some}) < 4:
+            continue  # a measurement that was broken off
 
         def cell(balanced: bool, overlap: str, field: str, some: list[dict[str, Any]] = some) -> float:
             return statistics.median(

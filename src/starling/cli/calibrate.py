@@ -60,10 +60,15 @@ def _print(calibration: Calibration, path: Path, seconds: float) -> None:
             ("  η scale, λ loss", f"{1e9 * rates.eta:.3f}, {1e9 * rates.lam:.3f}"),
             ("  β multiply-add", ", ".join(f"{1e9 * point.seconds:.4f}" for point in rates.beta)),
             ("    by numbers in a matrix", ", ".join(f"{point.at:,}" for point in rates.beta)),
+            ("  with few columns", ", ".join(f"{1e9 * point.seconds:.3f}" for point in rates.narrow)),
+            ("    by columns", ", ".join(f"{point.at:,}" for point in rates.narrow)),
             ("  neighbours' rows", ", ".join(f"{1e9 * point.seconds:.3f}" for point in rates.spmm)),
             ("    spread over", ", ".join(format_bytes(point.at) for point in rates.spmm)),
+            ("  an edge, a row of them", f"{1e9 * rates.edge:.2f}, {1e9 * rates.row:.1f}"),
             ("  memory", f"{format_bytes(rates.memory_bandwidth)}/s"),
-            ("  a layer, a step", f"{1e6 * rates.layer:.0f} µs, {1e6 * rates.step:.0f} µs"),
+            ("  a layer, of attention", f"{1e6 * rates.layer:.0f} µs, {1e6 * rates.attention:.0f} µs"),
+            ("  a step", f"{1e6 * rates.step:.0f} µs"),
+            ("  training over all this", f"{rates.overall:.2f} times"),
         ]
     for link in calibration.links:
         facts.append((f"link by {link.transport}", f"{1e6 * link.latency:.0f} µs, {format_bytes(link.bandwidth)}/s"))

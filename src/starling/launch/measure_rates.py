@@ -41,6 +41,7 @@ def typical_seconds(work: Callable[[], object], quick: bool = False) -> float:
 
 def measure_rates(quick: bool = False) -> Rates:
     """All rates of this process."""
+    fixed = overheads(quick)  # first: training sets how memory is allocated, and operations must find it so
     edge, row = _edges_and_rows(quick)
     rates = Rates(
         threads=thread_count(),
@@ -53,7 +54,7 @@ def measure_rates(quick: bool = False) -> Rates:
         softmax=_attention(edge, row, quick),
         **_planning(quick),
         memory_bandwidth=_bandwidth(quick),
-        **overheads(quick),
+        **fixed,
     )
     return rates.model_copy(update={"overall": overall(rates, quick)})
 
