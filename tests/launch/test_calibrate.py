@@ -46,6 +46,12 @@ def test_all_rates_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.alpha < 1e-6
 
 
+def test_runs_count_by_what_is_priced_of_them() -> None:
+    assert measure_training._weighted_median([5.0, 1.0, 1.2], [0.1, 0.6, 0.5]) == 1.2
+    assert measure_training._weighted_median([5.0, 1.0, 1.2], [2.0, 0.6, 0.5]) == 5.0
+    assert measure_training._weighted_median([3.0], [0.01]) == 3.0
+
+
 def test_a_link_between_two_workers_is_measured() -> None:
     both = run_threads(2, lambda team: calibrate.link_of_workers(team, {"quick": True}))
     for found in both:
