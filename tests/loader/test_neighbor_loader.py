@@ -163,11 +163,24 @@ def test_order_epochs_and_the_rest_of_a_batch(place: tuple[Graph, Path, Path]) -
         ({"batch_size": 0}, "at least one seed"),
         ({"fanouts": [0]}, "at least 1"),
         ({"fanouts": {"a": [1]}}, "by edge type"),
+        ({"fanouts": 10}, r"in each hop, such as \[15, 10\], got 10"),
+        ({"fanouts": []}, "in each hop"),
+        ({"parts": Team()}, r"path of a parts directory, got a Team\. Write it once with starling\.from_pyg"),
     ],
 )
 def test_wrong_input_is_refused(place: tuple[Graph, Path, Path], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        NeighborLoader(place[1], **{"fanouts": [2], "batch_size": 4, "team": Team(), **changes})
+        NeighborLoader(**{"parts": place[1], "fanouts": [2], "batch_size": 4, "team": Team(), **changes})
+
+
+def test_a_graph_that_is_not_cut_is_refused(place: tuple[Graph, Path, Path]) -> None:
+    with pytest.raises(InputError, match=r"not cut into parts yet\. Run: starling partition"):
+        NeighborLoader(place[0].path, [2], team=Team())
+
+
+def test_without_input_nodes_all_are_seeds(place: tuple[Graph, Path, Path]) -> None:
+    (batch,) = NeighborLoader(place[1], [1], batch_size=NODES, input_nodes=None, team=Team())
+    assert batch.n_id[:NODES].tolist() == list(range(NODES))
 
 
 def test_a_rank_without_a_seed_of_its_own(place: tuple[Graph, Path, Path]) -> None:

@@ -19,6 +19,8 @@ import numpy as np
 
 from starling.comm.tags import Channel
 from starling.comm.team import Team
+from starling.core.errors import InputError
+from starling.core.manifest import read_json
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, OwnParts
 from starling.engine.data.places import Places
@@ -40,10 +42,10 @@ _MOST_LOADERS = 64
 class NeighborLoader:
     """Batches of sampled neighbourhoods, as PyG's NeighborLoader gives them.
 
-    `input_nodes` are the nodes to start from: the name of a mask ("train"), a mask, or node numbers of the imported graph; of a
-    typed graph ("paper", mask) or ("paper", numbers within the type). `fanouts` are neighbours a hop, −1 for all; of a typed graph
-    they hold for each edge type. `pad` gives every rank the same number of batches, so that collectives of the script never hang;
-    without it ranks may differ by one. `local_only` stays within a rank's own parts and their halo.
+    `input_nodes` are the nodes to start from: the name of a mask ("train"), a mask, node numbers of the imported graph, or None for
+    all; of a typed graph ("paper", mask) or ("paper", numbers within the type). `fanouts` are neighbours a hop, −1 for all; of a
+    typed graph they hold for each edge type. `pad` gives every rank the same number of batches, so that collectives of the script
+    never hang; without it ranks may differ by one. `local_only` stays within a rank's own parts and their halo.
     """
 
     def __init__(
@@ -62,8 +64,9 @@ class NeighborLoader:
         prefetch: int = 2,
         team: Team | None = None,
     ) -> None:
+        path = _checked(parts, fanouts)
         self._team = team if team is not None else team_of_script()
-        self.parts = open_parts(parts)
+        self.parts = open_parts(path)
         self._places = Places(self.parts, self._team)
         self._maker = make_maker(self.parts, KeyValueStore(self._places))
         hops = self._maker.hops(fanouts)
@@ -123,6 +126,20 @@ class NeighborLoader:
         number = epoch * len(self) + step
         found = self._sampler.sample(seeds.ids, epoch, step, Calls(number, Channel.SAMPLE, first))
         return self._maker.batch(found, seeds.input_id, Calls(number, Channel.FETCH, first))
+
+
+def _checked(parts: object, fanouts: object) -> Path:
+    """The path of a parts directory; what a PyG script hands its loader instead is told apart."""
+    if not isinstance(parts, Path | str):
+        raise InputError(
+            f"Expected the path of a parts directory, got a {type(parts).__name__}. Write it once with starling.from_pyg(data, "
+            '"graph"), then: starling partition graph -p 2 -o parts.'
+        )
+    if read_json(Path(parts)).get("format") == "starling-graph":
+        raise InputError(f"{parts} is a graph that is not cut into parts yet. Run: starling partition {parts} -p 2 -o PARTS.")
+    if not isinstance(fanouts, Sequence | Mapping) or not fanouts:
+        raise InputError(f"Expected the neighbours to sample in each hop, such as [15, 10], got {fanouts!r}.")
+    return Path(parts)
 
 
 _loaders: WeakKeyDictionary[Team, int] = WeakKeyDictionary()

@@ -88,7 +88,9 @@ class PlainMaker(DataMaker):
         return len(given)
 
     def positions(self, input_nodes: Any) -> NDArray[np.int64]:
-        """A stored mask by its name, a mask, or node numbers."""
+        """A stored mask by its name, a mask, node numbers, or None for all nodes."""
+        if input_nodes is None:
+            return np.arange(self.parts.manifest.nodes)
         if isinstance(input_nodes, str):
             return self.named_mask(input_nodes)
         return chosen_nodes(input_nodes, self.parts.manifest.nodes)
