@@ -20,16 +20,16 @@ def contract_rows(
     c0: int,
     c1: int,
     keep: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Rows c0 … c1 − 1 of the flock graph: their lengths, flocks tied to (ascending) and strengths.
+    columns: NDArray[np.int32],
+    values: NDArray[np.int32],
+    lengths: NDArray[np.int64],
+) -> int:
+    """Rows c0 … c1 − 1 of the flock graph: flocks tied to (ascending), strengths, and how many of each row; the number of all.
 
     The members of flock c are ``member[first[c] : first[c + 1]]``, or the places themselves where `member` is empty. Rows
     are cut to the `keep` strongest ties; of equal ones the lower flock stays. `label` is the flock of each place.
     """
     strength = np.zeros(len(first) - 1, np.int32)
-    room = 1024
-    columns, values = np.empty(room, np.int32), np.empty(room, np.int32)
-    lengths = np.zeros(c1 - c0, np.int64)
     seen = np.empty(1024, np.int32)
     total = 0
     for c in range(c0, c1):
@@ -52,9 +52,6 @@ def contract_rows(
             kept = np.sort(ties[heaviest])
         else:
             kept = ties
-        if total + len(kept) > room:
-            room = 2 * (total + len(kept))
-            columns, values = _grown(columns, total, room), _grown(values, total, room)
         for k in range(len(kept)):
             columns[total + k] = kept[k]
             values[total + k] = strength[kept[k]]
@@ -62,7 +59,7 @@ def contract_rows(
         lengths[c - c0] = len(kept)
         for k in range(found):
             strength[ties[k]] = 0
-    return lengths, columns[:total].copy(), values[:total].copy()
+    return total
 
 
 @compiled

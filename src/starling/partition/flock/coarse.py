@@ -62,20 +62,34 @@ def flock_graph(
     member: NDArray[np.int32] = ONES,
 ) -> FlockGraph:
     """Contract each flock to a node; a tie stays when it is among the `keep` heaviest of either end. One look a window."""
-    rows = []
+    columns, values, begin = [], [], np.zeros(len(first), np.int64)
     for window in windows:
         c0, c1 = (int(np.searchsorted(first, place)) for place in (window.low, window.low + window.rows))
         if len(member):
             c0, c1 = 0, len(first) - 1
         start, neighbour = window.start, window.neighbour
-        rows.append(contract_rows(window.low, start, neighbour, weight, label, member, first, c0, c1, keep))
-        del window, start, neighbour
-    begin = np.zeros(len(first), np.int64)
-    np.cumsum(np.concatenate([lengths for lengths, _, _ in rows]), out=begin[1:])
-    column, value = (np.concatenate([row[k] for row in rows]) for k in (1, 2))
-    del rows
-    graph = FlockGraph(begin, column, value, mass)
+        room = min(len(neighbour), keep * (c1 - c0))  # memory is taken as far as it is written, here and below
+        column, value = np.empty(room, np.int32), np.empty(room, np.int32)
+        lists = (window.low, start, neighbour, weight, label, member, first, c0, c1, keep)
+        count = contract_rows(*lists, column, value, begin[c0 + 1 : c1 + 1])
+        columns.append(column[:count])
+        values.append(value[:count])
+        del window, start, neighbour, lists, column, value
+    np.cumsum(begin, out=begin)
+    graph = FlockGraph(begin, _joined(columns), _joined(values), mass)
     return graph if keep == ALL else _symmetric(graph)
+
+
+def _joined(pieces: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """The pieces end to end; each is let go as soon as it is copied, and a lone one is not copied."""
+    if len(pieces) == 1:
+        return pieces.pop()
+    whole, at = np.empty(sum(map(len, pieces)), np.int32), 0
+    while pieces:
+        piece = pieces.pop(0)
+        whole[at : at + len(piece)] = piece
+        at += len(piece)
+    return whole
 
 
 def _symmetric(graph: FlockGraph) -> FlockGraph:
@@ -85,7 +99,7 @@ def _symmetric(graph: FlockGraph) -> FlockGraph:
     most = 2 * graph.entries
     merged = (np.empty_like(graph.start), np.empty(most, np.int32), np.empty(most, np.int32))
     entries = merge_rows(*matrix, *reverse, *merged)
-    return FlockGraph(merged[0], merged[1][:entries].copy(), merged[2][:entries].copy(), graph.mass)
+    return FlockGraph(merged[0], merged[1][:entries], merged[2][:entries], graph.mass)
 
 
 def start_parts(graph: FlockGraph, parts: int, *, tries: int, imbalance: float, entries: int, seed: int) -> list[Start]:
