@@ -55,7 +55,8 @@ def hosts(rate: str) -> Iterator[list[str]]:
             command(*inside, "tc", "qdisc", "add", "dev", "eth0", *shape)
         yield names
     finally:
-        for name in names:
+        for number, name in enumerate(names):
+            command("ip", "link", "del", f"sl{number}", check=False)  # at once; with its namespace it would go a little later
             command("ip", "netns", "del", name, check=False)
         command("ip", "link", "del", BRIDGE, check=False)
 
