@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from starling.core.allocator import release_freed_memory
 from starling.core.assignment import Assignment
 from starling.partition.contract import Partitioner, PartitionTask
 from starling.partition.flock.anneal import Annealing, anneal
@@ -71,6 +72,7 @@ class Flock(Partitioner):
         effort = plan_effort(task, int(degree.sum(dtype=np.int64)), **self.settings.model_dump(exclude={"imbalance", "tries"}))
         formation = fall_in(task, degree, effort.flock, effort.window_entries)
         del degree
+        release_freed_memory()  # blocks of the passes: the flock graph is where most is held
         windows = Windows(
             task, formation.degree, formation.place, effort.window_entries, formation.flock, what="gathering flocks"
         )
@@ -102,6 +104,7 @@ class Flock(Partitioner):
         """The most promising starts by METIS on the flock graph."""
         keep = effort.keep_of(formation.flocks)
         graph = flock_graph(windows, formation.flock, formation.first, formation.masses(), keep)
+        release_freed_memory()
         found = start_parts(
             graph,
             task.parts,
