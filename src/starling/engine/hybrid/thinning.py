@@ -60,17 +60,18 @@ class Thinning:
         """Of sources from row `first` on: those that are heard of, ascending, and their edges that stay; None for none."""
         graph, chance, turned = self._graph, self._boundary.probability, edges.backward
         position = graph.position[first : first + turned.rows]
-        stays = np.zeros(turned.rows, np.int64)
-        _count_staying(turned.offsets, turned.neighbours, graph.part, position, keys, chance, stays)
+        lists = (turned.offsets, turned.neighbours, graph.part, position, keys, chance)
+        stays = np.empty(turned.rows, np.int64)
+        _find_staying(*lists, stays, np.empty((0, 2), np.int32))
         pairs = np.empty((int(stays.sum()), 2), np.int32)
-        _list_staying(turned.offsets, turned.neighbours, graph.part, position, keys, chance, pairs)
+        _find_staying(*lists, stays, pairs)
         if not len(pairs):
             return np.flatnonzero(stays), None
-        lists = csr_from_pairs(pairs, max(turned.rows, edges.destinations))
-        lengths = np.diff(lists.offsets)
+        thinned = csr_from_pairs(pairs, max(turned.rows, edges.destinations))
+        lengths = np.diff(thinned.offsets)
         rows = np.flatnonzero(lengths)
         offsets = np.concatenate([[0], np.cumsum(lengths[rows])])
-        forward = Adjacency(offsets, lists.neighbours, turned.rows, NO_NUMBERS, numbered=False)
+        forward = Adjacency(offsets, thinned.neighbours, turned.rows, NO_NUMBERS, numbered=False)
         return np.flatnonzero(stays), PeerEdges(rows, forward, edges.destinations, 1 / chance)
 
 
@@ -84,7 +85,7 @@ def _renumbered(edges: PeerEdges, mirrors: NDArray[np.int64]) -> PeerEdges:
 
 
 @compiled
-def _count_staying(
+def _find_staying(
     offsets: NDArray[np.int64],
     destinations: NDArray[np.int32],
     part: NDArray[np.int32],
@@ -92,36 +93,22 @@ def _count_staying(
     keys: NDArray[np.uint64],
     chance: float,
     stays: NDArray[np.int64],
+    pairs: NDArray[np.int32],
 ) -> None:
-    """How many edges of each source stay. A list is by part, because destinations ascend: a draw for each part in it."""
+    """How many edges of each source stay, and these as (source, destination) where `pairs` has room.
+
+    A list is by part, because destinations ascend: a draw for each part in it.
+    """
+    at = 0
     for source in range(len(stays)):
+        stays[source] = 0
         k = offsets[source]
         while k < offsets[source + 1]:
             here, begin = part[destinations[k]], k
             k = _end_of_part(offsets[source + 1], k, destinations, part)
             if draw_unit(keys[here], position[source], 0) < chance:
                 stays[source] += k - begin
-
-
-@compiled
-def _list_staying(
-    offsets: NDArray[np.int64],
-    destinations: NDArray[np.int32],
-    part: NDArray[np.int32],
-    position: NDArray[np.int64],
-    keys: NDArray[np.uint64],
-    chance: float,
-    pairs: NDArray[np.int32],
-) -> None:
-    """The same edges as (source, destination)."""
-    at = 0
-    for source in range(len(offsets) - 1):
-        k = offsets[source]
-        while k < offsets[source + 1]:
-            here, begin = part[destinations[k]], k
-            k = _end_of_part(offsets[source + 1], k, destinations, part)
-            if draw_unit(keys[here], position[source], 0) < chance:
-                for entry in range(begin, k):
+                for entry in range(begin, k if len(pairs) else begin):
                     pairs[at, 0] = source
                     pairs[at, 1] = destinations[entry]
                     at += 1
