@@ -87,18 +87,33 @@ def set_up(config: RunConfig, team: Team) -> Setup:
         work = _team_work(config, how, groups, source, model, layers)
     else:
         work = _own_work(config, how, groups, source, layers, memory)
-    data = config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)})
-    final = config.model_copy(
+    final = decided(config, settings, how, shapes, task, embeddings, team=config.team.resolved)
+    return Setup(final, task, shapes, model, work, embeddings)
+
+
+def decided(
+    config: RunConfig,
+    settings: Mapping[str, Any],
+    how: Strategy.Settings,
+    shapes: Shapes,
+    task: Task,
+    embeddings: EmbeddingTable | None = None,
+    **more: object,
+) -> RunConfig:
+    """The config with everything filled in that was left to Starling: what the run directory keeps, to repeat the run by.
+
+    `more` are tables of which a kind of run decides something too.
+    """
+    return config.model_copy(
         update={
-            "data": data,
+            "data": config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)}),
             "model": Choice(name=config.model.name, settings=dict(settings)),
             "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
             "embedding": config.embedding.model_copy(update={"dim": 0 if embeddings is None else embeddings.width}),
             "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
-            "team": config.team.resolved,
+            **more,
         }
     )
-    return Setup(final, task, shapes, model, work, embeddings)
 
 
 def is_shared(config: RunConfig) -> bool:

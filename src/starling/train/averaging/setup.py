@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from starling.comm.team import Team
-from starling.config.settings import Choice
 from starling.core.errors import InputError
 from starling.core.memory import format_bytes
 from starling.engine.data.parts_source import open_parts_source
@@ -22,6 +19,7 @@ from starling.train.setup import (
     check_outputs,
     check_shapes,
     check_validation,
+    decided,
     layers_of,
     make_model,
     request_of,
@@ -70,17 +68,8 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
         run.memory or _CLUSTER_MEMORY,
     )
     work = PartsWork(source, Shelf(source, memory // _PART_SHARE), plan, memory - memory // _PART_SHARE)
-    final = config.model_copy(
-        update={
-            "data": config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)}),
-            "model": Choice(name=config.model.name, settings=dict(settings)),
-            "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
-            "embedding": config.embedding.model_copy(update={"dim": 0}),
-            "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
-            "sync": config.sync.model_copy(update={"every": config.sync.every or 1}),
-        }
-    )
-    return Setup(final, task, shapes, model, work)
+    sync = config.sync.model_copy(update={"every": config.sync.every or 1})
+    return Setup(decided(config, settings, how, shapes, task, sync=sync), task, shapes, model, work)
 
 
 def data_memory(config: RunConfig, workers: int) -> int:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from starling.comm.team import Team
-from starling.config.settings import Choice
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
 from starling.engine.fill import Filler
@@ -38,6 +35,7 @@ from starling.train.setup import (
     check_device,
     check_outputs,
     check_shapes,
+    decided,
     is_shared,
     layers_of,
     make_model,
@@ -86,17 +84,7 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
         work = hybrid_link_work(run, source, model)
     else:
         work = _own_work(run, source, memory)
-    data = config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)})
-    final = config.model_copy(
-        update={
-            "data": data,
-            "model": Choice(name=config.model.name, settings=dict(settings)),
-            "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
-            "embedding": config.embedding.model_copy(update={"dim": 0 if embeddings is None else embeddings.width}),
-            "task": config.task.model_copy(update={"name": task.kind, "metric": task.score.name}),
-        }
-    )
-    return Setup(final, task, shapes, model, work, embeddings)
+    return Setup(decided(config, settings, how, shapes, task, embeddings), task, shapes, model, work, embeddings)
 
 
 def _own_work(run: LinkRun, source: GraphSource, memory: int) -> OwnLinkWork:
