@@ -101,24 +101,26 @@ def test_overfull_parts_shed_at_any_price(edges: EdgesInMemory, parts: int) -> N
 
 def test_a_gain_by_hand() -> None:
     """On the path 0-1-2-3 cut as aabb, moving 1 to b frees 2's copy in a, which rests on 1 alone, and costs 0 one in b."""
-    load, chance = np.array([2, 2]), np.zeros(2)
+    load, chance, both = np.array([2, 2]), np.zeros(2), np.arange(2)
     # N[1] = {0, 1, 2}; copies of 1 and 2 stand in b already
     count, present, alone = np.array([2, 1], np.int32), np.array([3, 2], np.int32), 1
     leave = alone - 3 + 0.0
     assert leave + present[1] == 0
-    assert choose_part(0, 1, count, present, leave, load, how(0, 0.0, 4, 4)._replace(pull=0.0), chance, 0.5) == -1
+    assert choose_part(0, 1, both, count, present, leave, load, how(0, 0.0, 4, 4)._replace(pull=0.0), chance, 0.5) == -1
     uneven = np.array([4, 1])  # now it evens the load
-    assert choose_part(0, 1, count, present, leave, uneven, how(0, 0.0, 4, 4)._replace(pull=0.0), chance, 0.5) == 1
+    assert choose_part(0, 1, both, count, present, leave, uneven, how(0, 0.0, 4, 4)._replace(pull=0.0), chance, 0.5) == 1
     full = np.array([4, 4])
-    assert choose_part(0, 1, count, present, leave + 9, full, how(0, 0.0, 4, 4), chance, 0.5) == -1
+    assert choose_part(0, 1, both, count, present, leave + 9, full, how(0, 0.0, 4, 4), chance, 0.5) == -1
 
 
 def test_heat_draws_by_gain() -> None:
     """At heat 1 a gain of ln 3 over staying is taken three times out of four."""
-    load, chance = np.array([2, 2]), np.zeros(2)
+    load, chance, both = np.array([2, 2]), np.zeros(2), np.arange(2)
     count, present = np.array([1, 1], np.int32), np.array([0, 0], np.int32)
     sweep = how(0, 1.0, 9, 4)._replace(pull=0.0)
-    took = [choose_part(0, 1, count, present, np.log(3), load, sweep, chance, drawn) for drawn in np.linspace(0, 0.999, 400)]
+    took = [
+        choose_part(0, 1, both, count, present, np.log(3), load, sweep, chance, drawn) for drawn in np.linspace(0, 0.999, 400)
+    ]
     assert took.count(1) == pytest.approx(300, abs=2)
 
 

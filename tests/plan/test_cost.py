@@ -84,6 +84,7 @@ def test_measured_constants_take_betas_between_sizes() -> None:
         softmax=1e-9,
         transpose=1e-9,
         plan=1e-9,
+        read=1e-9,
         memory_bandwidth=1e9,
         layer=1e-4,
         attention=1e-4,

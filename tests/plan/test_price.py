@@ -141,14 +141,11 @@ def test_products_with_few_columns_cost_more_for_each() -> None:
     assert product_seconds(Product(100, 64, 1, backward=1), narrow)[1] == pytest.approx(100 * 64 * 4e-10)
 
 
-def test_planning_takes_what_other_threads_leave() -> None:
+def test_planning_costs_edges_and_numbers_read() -> None:
     shape, sizes = model_shape("gcn", 16, 4, hidden=8), (SIZE, LayerSize(40, 10, 60))
-    alone = price_step(shape, sizes, 10, rates(1), StepKind(planned=True))
-    two = price_step(shape, sizes, 10, rates(2), StepKind(planned=True))
-    assert alone.planning > 0, "one thread does both"
-    assert two.planning == 0, "a small batch is planned while the first thread hands out operations"
-    large = tuple(LayerSize(size.sources * 1e4, size.destinations * 1e4, size.edges * 1e4) for size in sizes)
-    assert price_step(shape, large, 1e5, rates(2), StepKind(planned=True)).planning > 0
+    price = price_step(shape, sizes, 10, rates(1), StepKind(planned=True))
+    assert price.planning == pytest.approx((SIZE.edges + 60) * 2e-8 + (SIZE.sources - SIZE.mirrors) * 16 * 1e-9)
+    assert price_step(shape, sizes, 10, rates(1), StepKind(planned=False)).planning == 0.0, "a whole graph is there already"
 
 
 def test_attention_between_relations_has_a_row_a_pair() -> None:

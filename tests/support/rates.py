@@ -24,6 +24,7 @@ def rates(threads: int = 1) -> Rates:
         softmax=1e-8 / threads,
         transpose=5e-9 / threads,
         plan=2e-8 / threads,
+        read=1e-9 / threads,
         memory_bandwidth=1e10,
         layer=1e-4,
         attention=2e-4,

@@ -11,6 +11,8 @@ import ctypes
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _KEPT_BYTES = 1 << 26
+_MOST_FREE = 1 << 30
+"""Free memory at the heap's end is kept too: two batches of 32 MiB there would be given back and asked for again every step."""
 
 
 def keep_freed_memory() -> None:
@@ -18,7 +20,7 @@ def keep_freed_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _MOST_FREE)
         mallopt(_M_ARENA_MAX, 1)  # other arenas keep no array above 64 MiB, and batches are made in another thread
 
 

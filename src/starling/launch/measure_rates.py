@@ -1,42 +1,26 @@
 """Time the operations that training is made of, in this process with its threads: the rates of a calibration (plan/calibration.py).
 
-Every operation is the one that training calls, on data of the size it has there. A time is the lower quartile of several runs after
-one to warm up, since whatever else the machine does can only make a run longer; runs are as many as fit into the time allowed.
+Every operation is the one that training calls, on data of the size it has there.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from starling.core.environment import thread_count
-from starling.launch.measure_training import overall, overheads
+from starling.launch.measure_training import overall, overheads, planning
+from starling.launch.stopwatch import typical_seconds
 from starling.plan.calibration import Point, Rates
 
-_SECONDS = {False: 0.25, True: 0.06}
-"""Time for one operation, thoroughly and in a hurry."""
-_LEAST, _MOST = 3, 200
 _WIDTH, _DEGREE = 64, 16
 _MATRICES = ((16, 8), (32, 32), (64, 64), (128, 64), (128, 128), (256, 256), (602, 256), (1433, 256))
 _NARROW = (1, 2, 4, 8, 10, 12, 15)
 _ATTENTION_SUMS, _LEAST_SECONDS = 3, 1e-12
 _REACHES = (1 << 17, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28)
-
-
-def typical_seconds(work: Callable[[], object], quick: bool = False) -> float:
-    """How long one call takes."""
-    work()
-    seconds: list[float] = []
-    end = time.perf_counter() + _SECONDS[quick]
-    while len(seconds) < _LEAST or (time.perf_counter() < end and len(seconds) < _MOST):
-        began = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - began)
-    return sorted(seconds)[len(seconds) // 4]
 
 
 def measure_rates(quick: bool = False) -> Rates:
@@ -52,7 +36,9 @@ def measure_rates(quick: bool = False) -> Rates:
         edge=edge,
         row=row,
         softmax=_attention(edge, row, quick),
-        **_planning(quick),
+        transpose=_turning(quick),
+        plan=planning(quick),
+        read=_reading(quick),
         memory_bandwidth=_bandwidth(quick),
         **fixed,
     )
@@ -164,30 +150,24 @@ def _attention(edge: float, row: float, quick: bool) -> float:
     return max(seconds - sums, seconds / 4) / (rows * _DEGREE * heads)
 
 
-def _planning(quick: bool) -> dict[str, float]:
-    """Turning a block round, and taking edges into a batch and numbering their sources."""
+def _turning(quick: bool) -> float:
+    """Turning a block round, an edge."""
     from starling.kernels.adjacency import adjacency
-    from starling.kernels.csr import Csr
-    from starling.kernels.frontier import FrontierPool
-    from starling.kernels.sampling import take_all
 
-    nodes, taken_rows = 200_000, 10_000
-    draw = np.random.default_rng(0)
-    offsets = np.arange(0, nodes * _DEGREE + 1, _DEGREE, dtype=np.int64)
-    lists = Csr(offsets, draw.integers(0, nodes, nodes * _DEGREE).astype(np.int32), np.arange(nodes * _DEGREE))
-    targets, pool = draw.permutation(nodes)[:taken_rows].astype(np.int32), FrontierPool(nodes)
+    rows, sources = 10_000, 100_000
+    neighbours = np.random.default_rng(0).integers(0, sources, rows * _DEGREE).astype(np.int32)
+    offsets = np.arange(0, rows * _DEGREE + 1, _DEGREE, dtype=np.int64)
+    return typical_seconds(lambda: adjacency(offsets, neighbours, sources).transposed, quick) / len(neighbours)
 
-    def plan() -> Any:
-        taken = take_all(lists, targets)
-        with pool.frontier(targets) as frontier:
-            return taken, frontier.extend(taken.neighbours), len(frontier)
 
-    taken, numbers, sources = plan()
-    edges = taken_rows * _DEGREE
-    return {
-        "plan": typical_seconds(plan, quick) / edges,
-        "transpose": typical_seconds(lambda: adjacency(taken.offsets, numbers, sources).transposed, quick) / edges,
-    }
+def _reading(quick: bool) -> float:
+    """A number of rows that lie anywhere, copied into a batch of their own."""
+    from starling.kernels.rows import gather_rows
+
+    rows, taken = 200_000, 20_000
+    x, index = np.ones((rows, _WIDTH), np.float32), np.random.default_rng(0).permutation(rows)[:taken]
+    seconds = typical_seconds(lambda: gather_rows(x, index, np.empty((taken, _WIDTH), np.float32)), quick)
+    return seconds / (taken * _WIDTH)
 
 
 def _bandwidth(quick: bool) -> float:

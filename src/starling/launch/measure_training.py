@@ -1,6 +1,6 @@
-"""What only real training shows: what a layer and a step cost however small, and how much longer all takes than its operations.
+"""What only real training shows: the cost of an edge in a batch, of a layer and a step however small, and of it all together.
 
-Both from short runs of the ordinary training loop on generated graphs.
+From real batches and short runs of the ordinary training loop on generated graphs.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import statistics
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from starling.launch.stopwatch import typical_seconds
 from starling.plan.calibration import Rates
 from starling.plan.expected_sizes import whole_sizes
 from starling.plan.mini import Mini
@@ -24,6 +26,9 @@ from starling.plan.strategy import PlanTask
 from starling.store.graph import Graph, create_graph
 from starling.stream.generators import GENERATORS
 from starling.stream.ingest import ImportOptions
+
+if TYPE_CHECKING:
+    from starling.engine.fill import Filler
 
 _FEATURES, _CLASSES, _HIDDEN = 64, 8, 64
 _TINY, _STEPS = 240, 60
@@ -51,6 +56,29 @@ def overheads(quick: bool) -> dict[str, float]:
     return {"layer": layer, "attention": max((attentive - step) / 2, layer), "step": step}
 
 
+def planning(quick: bool) -> float:
+    """Seconds of an edge in a batch as training makes it, planned and filled, beyond what a batch costs however small it is."""
+    from starling.engine.fill import Filler
+    from starling.engine.source import SourceRequest, open_source
+
+    found = []
+    with _generated(_NODES, _EDGES, 1, 50) as graph:
+        task = PlanTask(source_of_graph(graph), np.flatnonzero(np.asarray(graph.node_table("train"))), 2)
+        filler = Filler(open_source(graph.path, SourceRequest()))
+        for fanouts in ("10,5", "all,all"):
+            edges, seconds = [], []
+            for size in (2, _BATCH):
+                strategy = Mini(Mini.Settings.model_validate({"batch_size": size, "fanouts": fanouts}), task)
+                edges.append(sum(size.edges for size in sizes_of_plan(strategy.plan(1, 0))))
+                seconds.append(typical_seconds(partial(_make_batch, filler, strategy), quick))
+            found.append(max(seconds[1] - seconds[0], seconds[1] / 4) / (edges[1] - edges[0]))
+    return statistics.mean(found)
+
+
+def _make_batch(filler: Filler, strategy: Mini) -> None:
+    filler.fill(strategy.plan(1, 0))
+
+
 def overall(rates: Rates, quick: bool) -> float:
     """How much longer the part of a step that has a size takes than its price, over a few runs.
 
@@ -63,10 +91,10 @@ def overall(rates: Rates, quick: bool) -> float:
         for name, fanouts in _CASES[:3] if quick else _CASES:
             model = {"name": name, "hidden": _HIDDEN}
             if fanouts is None:
-                seconds = _epoch_seconds(graph, model, {"name": "global"}, 5)
+                seconds = _epoch_seconds(graph, model, {"name": "global"}, 6 if quick else 16)
             else:
                 mini = {"name": "mini", "batch_size": _BATCH, "fanouts": fanouts}
-                seconds = _epoch_seconds(graph, model, mini, 3) * _BATCH / len(train)
+                seconds = _epoch_seconds(graph, model, mini, 4 if quick else 12) * _BATCH / len(train)
             fixed = rates.step + 2 * (rates.attention if name == "gat" else rates.layer)
             priced = max(_price(name, fanouts, source, train, rates) - fixed, 1e-9)
             ratios.append(max(seconds - fixed, 0.0) / priced)
@@ -94,7 +122,7 @@ def _price(name: str, fanouts: str | None, source: NeighbourSource, train: Any, 
 
 
 def _epoch_seconds(graph: Graph, model: dict[str, Any], strategy: dict[str, Any], epochs: int) -> float:
-    """An epoch of real training, the median without the first."""
+    """An epoch of real training, the median of the second half: first epochs are slower."""
     from starling.train.config import RunConfig
     from starling.train.trainer import fit
 
@@ -104,7 +132,7 @@ def _epoch_seconds(graph: Graph, model: dict[str, Any], strategy: dict[str, Any]
         watch = _Epochs(seconds)
         run = {"epochs": epochs, "evaluate_every": epochs}
         fit(RunConfig.from_tables({**tables, "run": run}), Path(folder) / "run", watch=watch)
-    return statistics.median(seconds[1:])
+    return statistics.median(seconds[len(seconds) // 2 :])
 
 
 class _Epochs:

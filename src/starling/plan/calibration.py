@@ -65,7 +65,9 @@ class Rates(Record):
     transpose: Seconds
     """Turning round one edge of a block, for the backward pass."""
     plan: Seconds
-    """Taking one edge into a batch and numbering its source."""
+    """Taking one edge into a batch: drawing it, numbering its source, and what a batch holds of either."""
+    read: Seconds
+    """Copying one number of a row of features, that lies anywhere, into a batch."""
     memory_bandwidth: PerSecond
     """Bytes read and written in one copy."""
     layer: Seconds
@@ -137,7 +139,7 @@ class Calibration(Record):
     """A machine's measured rates, for one thread and for all of them, and the links between its workers."""
 
     format: Literal["starling-calibration"] = "starling-calibration"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     measured: datetime = Field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
     machine: Machine
     quick: bool = False

@@ -55,7 +55,7 @@ class StepPrice:
 
     layers: tuple[LayerPrice, ...]
     planning: float
-    """Searching and numbering the batch's edges and reading its features, as far as training must wait for it."""
+    """Searching and numbering the batch's edges and reading its features: beside training, but on the same cores."""
     updating: float
     """Loss and optimiser, and what a step costs however small it is."""
     held_bytes: float
@@ -64,7 +64,7 @@ class StepPrice:
 
     @property
     def seconds(self) -> float:
-        """All of it; planning runs beside training, on the same cores, and takes what these have left first."""
+        """All of it."""
         return sum(layer.seconds for layer in self.layers) + self.planning + self.updating
 
     @property
@@ -109,18 +109,10 @@ def price_step(model: ModelShape, sizes: Sequence[LayerSize], targets: float, ra
     width, planning, inputs = model.layers[0].fan_in, 0.0, 0.0
     if kind.planned:
         taken, read = sum(size.edges for size in sizes), fetched * width
-        planning = rates.overall * (rates.plan * taken + rates.spmm[-1].seconds * read)
-        planning = max(0.0, planning - _idle(model, rates) / 2)
+        planning = rates.overall * (rates.plan * taken + rates.read * read)
         inputs = sizes[0].sources * width * _FLOAT
     held = inputs + sum(layer.held for layer in priced) + _gradients(model, sizes) + _WEIGHT_COPIES * _FLOAT * model.parameters
     return StepPrice(tuple(priced), planning, updating, held, model.parameters)
-
-
-def _idle(model: ModelShape, rates: Rates) -> float:
-    """Seconds of a step in which one thread hands out operations and the others have nothing to do; none where it is alone."""
-    if rates.threads == 1:
-        return 0.0
-    return rates.step + sum(_fixed(layer, rates) for layer in model.layers)
 
 
 def _fixed(shape: LayerShape, rates: Rates) -> float:

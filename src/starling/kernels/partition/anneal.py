@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 from starling.core.keyed import draw_unit
 from starling.kernels.machine import prefetch
-from starling.kernels.partition.moves import Sweep, choose_part
+from starling.kernels.partition.moves import Sweep, choose_part, rows_of_turn
 
 _MANY = 255
 _AHEAD = 3
@@ -58,21 +58,21 @@ def sweep_rows(
     weight: NDArray[np.integer],
     load: NDArray[np.int64],
     sweep: Sweep,
+    first: int,
+    last: int,
 ) -> int:
-    """Visit every row of a window once and move the nodes that choose to; returns the moves.
+    """Visit the chunks whose turn is first … last − 1 and move the nodes that choose to; returns the moves.
 
     `weight` [V] is the load of each place, empty where it is 1.
     """
     n, parts = len(start) - 1, counts.shape[1]
     count, present = np.zeros(parts, np.int32), np.zeros(parts, np.int32)
-    few, chance = np.zeros(parts, np.uint8), np.zeros(parts)
-    chunks = (n + sweep.chunk - 1) // sweep.chunk
-    at, moved = 0, 0
-    for _ in range(chunks):
-        at = (at + sweep.stride) % chunks
-        last = min((at + 1) * sweep.chunk, n)
-        for i in range(at * sweep.chunk, last):
-            ahead = min(i + _AHEAD, last - 1)
+    few, chance, options = np.zeros(parts, np.uint8), np.zeros(parts), np.arange(parts)
+    moved = 0
+    for turn in range(first, last):
+        begin, end = rows_of_turn(turn, n, sweep)
+        for i in range(begin, end):
+            ahead = min(i + _AHEAD, end - 1)
             for e in range(start[ahead], start[ahead + 1]):
                 prefetch(counts, np.int64(neighbour[e]) * parts)
             v = low + i
@@ -82,7 +82,7 @@ def sweep_rows(
             alone = look_around(v, a, neighbour[start[i] : start[i + 1]], counts, few, present)
             leave = alone - (start[i + 1] - start[i] + 1) - sweep.pull * (count[a] - 1)
             own = np.int64(weight[v]) if len(weight) else 1
-            b = choose_part(a, own, count, present, leave, load, sweep, chance, draw_unit(sweep.key, v, 0))
+            b = choose_part(a, own, options, count, present, leave, load, sweep, chance, draw_unit(sweep.key, v, 0))
             if b < 0:
                 continue
             moved += 1

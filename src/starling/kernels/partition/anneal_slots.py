@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.core.keyed import draw_unit
-from starling.kernels.partition.moves import Sweep, choose_part
+from starling.kernels.partition.moves import Sweep, choose_part, rows_of_turn
 
 _MANY = 255
 
@@ -79,29 +79,37 @@ def sweep_slots(
     weight: NDArray[np.integer],
     load: NDArray[np.int64],
     sweep: Sweep,
+    first: int,
+    last: int,
 ) -> int:
-    """Visit every row of a window once and move the nodes that choose to; returns the moves."""
+    """Visit the chunks whose turn is first … last − 1 and move the nodes that choose to; returns the moves.
+
+    A node looks only at parts it has neighbours in, unless its own is over the cap: the time grows with neighbours, not parts.
+    """
     n, parts = len(start) - 1, len(load)
     count, present, chance = np.zeros(parts, np.int32), np.zeros(parts, np.int32), np.zeros(parts)
-    chunks = (n + sweep.chunk - 1) // sweep.chunk
-    at, moved = 0, 0
-    for _ in range(chunks):
-        at = (at + sweep.stride) % chunks
-        for i in range(at * sweep.chunk, min((at + 1) * sweep.chunk, n)):
+    everywhere, some = np.arange(parts), np.empty(parts, np.int64)
+    moved = 0
+    for turn in range(first, last):
+        begin, end = rows_of_turn(turn, n, sweep)
+        for i in range(begin, end):
             v = low + i
             a = np.int64(part[v])
-            if slots.used[v] == 1 and load[a] <= sweep.cap:
+            over = load[a] > sweep.cap
+            if slots.used[v] == 1 and not over:
                 continue
-            count[:] = 0
-            present[:] = 0
+            options = everywhere if over else some[: list_parts(v, slots, some)]
             for s in range(slots.slot[v], np.int64(slots.slot[v]) + slots.used[v]):
                 count[slots.name[s]] = slots.number[s]
-            alone = note_copies(v, a, slots, present)
+            alone = note_copies(v, a, slots, over, count, present)
             for e in range(start[i], start[i + 1]):
-                alone += note_copies(neighbour[e], a, slots, present)
+                alone += note_copies(neighbour[e], a, slots, over, count, present)
             leave = alone - (start[i + 1] - start[i] + 1) - sweep.pull * (count[a] - 1)
             own = np.int64(weight[v]) if len(weight) else 1
-            b = choose_part(a, own, count, present, leave, load, sweep, chance, draw_unit(sweep.key, v, 0))
+            b = choose_part(a, own, options, count, present, leave, load, sweep, chance, draw_unit(sweep.key, v, 0))
+            for q in options:
+                count[q] = 0
+                present[q] = 0
             if b < 0:
                 continue
             moved += 1
@@ -115,12 +123,25 @@ def sweep_slots(
 
 
 @compiled
-def note_copies(u: int, a: int | np.integer, slots: Slots, present: NDArray[np.int32]) -> int:
-    """Add u's copies to `present`; 1 where the one in part a rests on a single node."""
+def list_parts(v: int, slots: Slots, parts: NDArray[np.int64]) -> int:
+    """Fill `parts` with those of v's slots, ascending; returns how many."""
+    begin, used = np.int64(slots.slot[v]), np.int64(slots.used[v])
+    parts[:used] = slots.name[begin : begin + used]
+    parts[:used].sort()
+    return used
+
+
+@compiled
+def note_copies(
+    u: int, a: int | np.integer, slots: Slots, everywhere: bool, count: NDArray[np.int32], present: NDArray[np.int32]
+) -> int:
+    """Add u's copies to `present`, where `count` is not 0 or everywhere; 1 where the one in part a rests on a single node."""
     alone = 0
     for s in range(slots.slot[u], np.int64(slots.slot[u]) + slots.used[u]):
-        present[slots.name[s]] += 1
-        alone += (slots.name[s] == a) & (slots.number[s] == 1)
+        q = slots.name[s]
+        if everywhere or count[q] != 0:
+            present[q] += 1
+        alone += (q == a) & (slots.number[s] == 1)
     return alone
 
 

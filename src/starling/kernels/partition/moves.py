@@ -25,7 +25,7 @@ class Sweep(NamedTuple):
 
     A node takes a part with probability ~ exp(gain / heat), gain = copies + pull × edges; heat 0 is greedy. No part is
     filled beyond `cap`; one that is above it sheds any node whose move costs at most `shed`. Rows are visited in `chunk`s, the
-    chunks `stride` apart (coprime to their number).
+    chunks `stride` apart (coprime to their number), each in its turn.
     """
 
     cap: int
@@ -38,9 +38,18 @@ class Sweep(NamedTuple):
 
 
 @compiled
+def rows_of_turn(turn: int, rows: int, sweep: Sweep) -> tuple[int, int]:
+    """The first row of the chunk visited in that turn, and the row after its last."""
+    chunks = (rows + sweep.chunk - 1) // sweep.chunk
+    chunk = (turn + 1) * sweep.stride % chunks
+    return chunk * sweep.chunk, min((chunk + 1) * sweep.chunk, rows)
+
+
+@compiled
 def choose_part(
     a: int | np.integer,
     own: int | np.integer,
+    options: NDArray[np.integer],
     count: NDArray[np.int32],
     present: NDArray[np.int32],
     leave: float | np.floating,
@@ -49,7 +58,7 @@ def choose_part(
     chance: NDArray[np.float64],
     drawn: float,
 ) -> int:
-    """The part that a node of load `own` in part `a` goes to, or −1 to stay.
+    """The part among `options` (ascending) that a node of load `own` in part `a` goes to, or −1 to stay.
 
     ``count[q]`` is its closed neighbourhood in q, ``present[q]`` how many of that have a copy in q, so that moving to q gains
     ``leave + present[q] + pull × count[q]``. At heat 0 a move that gains nothing is made when it evens the load. The last node
@@ -59,7 +68,7 @@ def choose_part(
     if not over and 0 < load[a] <= own:
         return -1
     best, top = -1, -np.inf if over else 0.0
-    for q in range(len(count)):
+    for q in options:
         if q == a or load[q] + own > sweep.cap or (count[q] == 0 and not over):
             continue
         gain = leave + present[q] + sweep.pull * count[q]
@@ -72,17 +81,17 @@ def choose_part(
     if sweep.heat == 0:
         return best
     total = np.exp(-top / sweep.heat)  # the chance of staying, relative to the best move's
-    for q in range(len(count)):
-        chance[q] = 0.0
+    for k, q in enumerate(options):
+        chance[k] = 0.0
         if q != a and count[q] != 0 and load[q] + own <= sweep.cap:
             behind = (leave + present[q] + sweep.pull * count[q] - top) / sweep.heat
             if behind > _HOPELESS:
-                chance[q] = np.exp(behind)
-                total += chance[q]
+                chance[k] = np.exp(behind)
+                total += chance[k]
     rest = drawn * total
-    for q in range(len(count)):
-        if chance[q] > 0.0:
-            rest -= chance[q]
+    for k, q in enumerate(options):
+        if chance[k] > 0.0:
+            rest -= chance[k]
             if rest < 0.0:
                 return q
     return -1

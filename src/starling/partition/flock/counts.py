@@ -24,6 +24,7 @@ WORTH_A_TABLE = 8
 LEAST_SLOTS = 4
 """A sketch of fewer parts a node is not worth having."""
 
+_TURNS = 1 << 16  # chunks visited by one call of a kernel
 _FIXED = 6  # bytes a node of slots: where they begin, how many are used
 
 LEAST_COUNTS = 3 * LEAST_SLOTS + _FIXED
@@ -40,9 +41,15 @@ class Counts(ABC):
     def recount(self, window: Window, threads: int | None) -> None:
         """Count the rows of a window from the parts as they are."""
 
-    @abstractmethod
     def sweep(self, window: Window, weight: NDArray[np.integer], how: Sweep) -> int:
         """One sweep over a window; returns the moves."""
+        chunks = -(-window.rows // how.chunk)
+        # in turns, between which Ctrl-C is heard
+        return sum(self._visit(window, weight, how, turn, min(turn + _TURNS, chunks)) for turn in range(0, chunks, _TURNS))
+
+    @abstractmethod
+    def _visit(self, window: Window, weight: NDArray[np.integer], how: Sweep, first: int, last: int) -> int:
+        """The chunks whose turn is first … last − 1."""
 
     @abstractmethod
     def copies(self) -> int:
@@ -61,9 +68,9 @@ class Table(Counts):
         graph = (window.low, window.start, window.neighbour)
         window.over_rows(lambda first, last: count_rows(*graph, self.part, self._cells, first, last), threads)
 
-    def sweep(self, window: Window, weight: NDArray[np.integer], how: Sweep) -> int:
-        """One sweep over a window; returns the moves."""
-        return sweep_rows(window.low, window.start, window.neighbour, self.part, self._cells, weight, self.load, how)
+    def _visit(self, window: Window, weight: NDArray[np.integer], how: Sweep, first: int, last: int) -> int:
+        graph = (window.low, window.start, window.neighbour)
+        return sweep_rows(*graph, self.part, self._cells, weight, self.load, how, first, last)
 
     def copies(self) -> int:
         """Copies of all nodes in all parts, owned ones included."""
@@ -88,9 +95,9 @@ class Sparse(Counts):
         parts = len(self.load)
         window.over_rows(lambda first, last: count_slots(*graph, self.part, self._slots, parts, first, last), threads)
 
-    def sweep(self, window: Window, weight: NDArray[np.integer], how: Sweep) -> int:
-        """One sweep over a window; returns the moves."""
-        return sweep_slots(window.low, window.start, window.neighbour, self.part, self._slots, weight, self.load, how)
+    def _visit(self, window: Window, weight: NDArray[np.integer], how: Sweep, first: int, last: int) -> int:
+        graph = (window.low, window.start, window.neighbour)
+        return sweep_slots(*graph, self.part, self._slots, weight, self.load, how, first, last)
 
     def copies(self) -> int:
         """Copies of all nodes in all parts, owned ones included; of a sketch, those it holds."""
