@@ -4,14 +4,16 @@
     python bench/cost_model.py --render
 
 The machine is calibrated first, unless a record is given. Each setting is a run of ``starling train`` in one process with all
-cores; its step is the median of the second half of its epochs, divided by their steps: first epochs of a process are slower. The
-prediction prices the sizes of real batches (`sizes`) and, of mini-batches, also those expected from degrees alone (`expected`). Raw
-lines go to ``results/cost_model.json``, the table into docs/cost-model.md.
+cores, once in each round; its step is the lower quartile of all rounds' epochs, each run's first third left out, divided by their
+steps: as in the calibration, since whatever else the machine does can only make an epoch longer. The prediction prices the sizes of
+real batches (`sizes`) and, of mini-batches, also those expected from degrees alone (`expected`). Raw lines go to
+``results/cost_model.json``, the table into docs/cost-model.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import subprocess
@@ -40,7 +42,7 @@ TINY = {"small": (1_000, 8_000, 16, 4), "large": (3_000, 30_000, 32, 6)}
 MODELS = ("gcn", "sage", "gat", "gatv2", "gin")
 STRATEGIES = ("global", "all", "sampled")
 BATCH, PLANS = 512, 5
-EPOCHS = {"small": 40, "large": 12}
+EPOCHS = {"small": 30, "large": 9}
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ def starling(*arguments: object) -> Any:
     return json.loads(done.stdout)
 
 
-def measured(setting: Setting, graph: Path, targets: int, epochs: int) -> float:
-    """Seconds of a full step."""
+def epochs_of(setting: Setting, graph: Path, targets: int, epochs: int) -> list[float]:
+    """Seconds of each epoch but for the first ones of the process."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         mini = () if setting.strategy == "global" else ("--batch-size", min(BATCH, targets), "--fanouts", setting.fanouts)
@@ -86,7 +88,13 @@ def measured(setting: Setting, graph: Path, targets: int, epochs: int) -> float:
             "--evaluate-every", epochs, "--strategy", "mini" if mini else "global", *mini, "--run", run,
         )  # fmt: skip
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return statistics.median(line["seconds"] for line in lines[len(lines) // 2 :]) / (max(targets / BATCH, 1) if mini else 1)
+    return [line["seconds"] for line in lines[len(lines) // 3 :]]
+
+
+def step_seconds(epochs: list[float], setting: Setting, targets: int) -> float:
+    """A step of the faster epochs."""
+    typical = sorted(epochs)[len(epochs) // 4]
+    return typical if setting.strategy == "global" else typical / max(targets / BATCH, 1)
 
 
 def predicted(
@@ -119,20 +127,25 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
         record = folder / "calibration.json"
         starling("calibrate", "-o", record, *(["--quick"] if options.tiny else []))
     rates = max(read_calibration(record).rates, key=lambda rates: rates.threads)
-    lines = []
-    for name, (nodes, edges, features, classes) in (TINY if options.tiny else GRAPHS).items():
+    sizes = TINY if options.tiny else GRAPHS
+    lines: dict[Setting, dict[str, Any]] = {}
+    for round_, (name, (nodes, edges, features, classes)) in itertools.product(range(options.rounds), sizes.items()):
         path = folder / name
-        size = ("--nodes", nodes, "--edges", edges, "--features", features, "--classes", classes)
-        starling("generate", "dcsbm", *size, "--split", "5/5/90", "-o", path)
+        if round_ == 0:
+            size = ("--nodes", nodes, "--edges", edges, "--features", features, "--classes", classes)
+            starling("generate", "dcsbm", *size, "--split", "5/5/90", "-o", path)
         graph = open_graph(path)
         source, train = source_of_graph(graph), np.flatnonzero(graph.node_table("train"))
         for setting in (one for one in settings() if one.graph == name):
-            shape = model_shape(setting.model, features, classes, layers=setting.layers, hidden=setting.hidden)
-            seconds = measured(setting, path, len(train), 4 if options.tiny else EPOCHS[name])
-            guess = predicted(setting, shape, source, train, rates)
-            lines.append({**vars(setting), "nodes": nodes, "edges": edges, "measured": seconds, **guess})
-            print(json.dumps(lines[-1]), flush=True)
-    return lines
+            if setting not in lines:
+                shape = model_shape(setting.model, features, classes, layers=setting.layers, hidden=setting.hidden)
+                guess = predicted(setting, shape, source, train, rates)
+                lines[setting] = {**vars(setting), "nodes": nodes, "edges": edges, **guess, "epochs": []}
+            line = lines[setting]
+            line["epochs"] += epochs_of(setting, path, len(train), 4 if options.tiny else EPOCHS[name])
+            line["measured"] = step_seconds(line["epochs"], setting, len(train))
+            print(json.dumps({**line, "epochs": len(line["epochs"])}), flush=True)
+    return list(lines.values())
 
 
 def table(lines: list[dict[str, Any]]) -> str:
@@ -159,6 +172,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calibration", type=Path, help="a record of starling calibrate")
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--tiny", action="store_true", help="graphs of a few thousand nodes, to try the script")
     parser.add_argument("--render", action="store_true", help="write the table from kept lines only")
     options = parser.parse_args()
