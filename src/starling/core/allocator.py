@@ -1,4 +1,4 @@
-"""Keep freed memory in the process, for steps that allocate the same arrays again and again.
+"""What becomes of freed memory: kept for steps that allocate the same arrays again and again, given back where a peak counts.
 
 glibc gives every array above 32 MiB (at most) back to the system when it is freed, and the next one comes as pages to be zeroed.
 Arrays of a step on sampled batches, and the narrow ones of an epoch, are kept instead. The widest of a large graph are not: holes
@@ -8,20 +8,33 @@ between them would add half a gigabyte to a peak of one.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_KEPT_BYTES = 1 << 26
+_KEPT_BYTES, _SYSTEM_BYTES, _ARRAY_BYTES = 1 << 26, 1 << 25, 1 << 20
 _MOST_FREE = 1 << 30
 """Free memory at the heap's end is kept too: two batches of 32 MiB there would be given back and asked for again every step."""
 
 
+_given_back = [_SYSTEM_BYTES]
+
+
 def keep_freed_memory() -> None:
     """Ask glibc to keep freed arrays of up to 64 MiB; other C libraries are left as they are."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, _MOST_FREE)
-        mallopt(_M_ARENA_MAX, 1)  # other arenas keep no array above 64 MiB, and batches are made in another thread
+    _given_back[0] = _KEPT_BYTES
+    _ask(_M_ARENA_MAX, 1)  # other arenas keep no array above 64 MiB, and batches are made in another thread
+    _give_back_from(_KEPT_BYTES)
+
+
+@contextmanager
+def freed_memory_given_back() -> Iterator[None]:
+    """Every freed array of 1 MiB or more goes back to the system at once, for as long as the block lasts."""
+    _give_back_from(_ARRAY_BYTES)
+    try:
+        yield
+    finally:
+        _give_back_from(_given_back[0])
 
 
 def release_freed_memory() -> None:
@@ -29,3 +42,14 @@ def release_freed_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def _give_back_from(size: int) -> None:
+    _ask(_M_MMAP_THRESHOLD, size)
+    _ask(_M_TRIM_THRESHOLD, _MOST_FREE if size == _KEPT_BYTES else size)
+
+
+def _ask(option: int, value: int) -> None:
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(option, value)

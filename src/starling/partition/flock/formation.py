@@ -17,14 +17,13 @@ Whole = TypeVar("Whole", bound=np.integer)
 
 @dataclass(frozen=True)
 class Formation:
-    """Node v stands at ``place[v]``. By place: `degree`, an upper bound on neighbours; `flock`; `weight`, empty where it is 1.
+    """Node v stands at ``place[v]``. By place: `degree`, an upper bound on neighbours; `weight`, empty where it is 1.
 
     Flock c stands at places ``first[c]`` … ``first[c + 1] − 1``. It took `passes` of the stream.
     """
 
     place: NDArray[np.int32]
     degree: NDArray[np.int32]
-    flock: NDArray[np.int32]
     weight: NDArray[np.integer]
     first: NDArray[np.int64]
     passes: int
@@ -34,9 +33,17 @@ class Formation:
         """How many there are."""
         return len(self.first) - 1
 
+    def sizes(self) -> NDArray[np.int64]:
+        """How many nodes each flock has."""
+        return np.diff(self.first)
+
+    def flock(self) -> NDArray[np.int32]:
+        """The flock at each place; made anew each time, since later phases must not hold it."""
+        return np.repeat(np.arange(self.flocks, dtype=np.int32), self.sizes())
+
     def masses(self) -> NDArray[np.int64]:
         """What each flock weighs."""
-        return np.add.reduceat(self.weight.astype(np.int64), self.first[:-1]) if len(self.weight) else np.diff(self.first)
+        return np.add.reduceat(self.weight.astype(np.int64), self.first[:-1]) if len(self.weight) else self.sizes()
 
     def loads(self, part: NDArray[np.uint16], parts: int) -> NDArray[np.int64]:
         """What each part weighs, when places belong to these parts."""
@@ -52,7 +59,6 @@ def fall_in(task: PartitionTask, degree: NDArray[np.int32], largest_flock: int, 
     return Formation(
         place=place,
         degree=_by_place(degree, place),
-        flock=np.repeat(np.arange(flocks.count, dtype=np.int32), np.diff(first)),
         weight=ONES if task.node_load is None else _by_place(task.node_load, place),
         first=first,
         passes=windows.passes,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from starling.core.allocator import release_freed_memory
+from starling.core.allocator import freed_memory_given_back
 from starling.core.assignment import Assignment
 from starling.partition.contract import Partitioner, PartitionTask
 from starling.partition.flock.anneal import Annealing, anneal
@@ -63,6 +63,10 @@ class Flock(Partitioner):
         return least * task.edges.nodes + pass_bytes(task.edges)
 
     def _assign(self, task: PartitionTask) -> Assignment:
+        with freed_memory_given_back():  # phases hold much, one after the other
+            return self._in_phases(task)
+
+    def _in_phases(self, task: PartitionTask) -> Assignment:
         nodes, parts = task.edges.nodes, task.parts
         if parts == 1 or nodes <= parts:
             return Assignment("edge-cut", parts, np.arange(nodes, dtype=np.int32) % parts)
@@ -72,16 +76,15 @@ class Flock(Partitioner):
         effort = plan_effort(task, int(degree.sum(dtype=np.int64)), **self.settings.model_dump(exclude={"imbalance", "tries"}))
         formation = fall_in(task, degree, effort.flock, effort.window_entries)
         del degree
-        release_freed_memory()  # blocks of the passes: the flock graph is where most is held
         windows = Windows(
-            task, formation.degree, formation.place, effort.window_entries, formation.flock, what="gathering flocks"
+            task, formation.degree, formation.place, effort.window_entries, formation.flock(), what="gathering flocks"
         )
         part = self._best(task, effort, formation, windows)
         windows.close()
         notes = {"flocks": formation.flocks, "windows": windows.count, "sweeps": effort.sweeps}
         passes = 1 + formation.passes + windows.passes
         owner = part[formation.place].astype(np.int32)
-        return Assignment("edge-cut", parts, owner, None, formation.flock[formation.place], passes, {**notes})
+        return Assignment("edge-cut", parts, owner, None, formation.flock()[formation.place], passes, {**notes})
 
     def _best(self, task: PartitionTask, effort: Effort, formation: Formation, windows: Windows) -> NDArray[np.uint16]:
         """The part of each place: of the starts annealed, the one that ends with the fewest copies."""
@@ -89,7 +92,7 @@ class Flock(Partitioner):
         starts = self._starts(task, effort, formation, windows)
         best, fewest = None, math.inf
         for number, start in enumerate(starts):
-            part = start.part.astype(np.uint16)[formation.flock]
+            part = np.repeat(start.part.astype(np.uint16), formation.sizes())
             load = formation.loads(part, task.parts)
             fill_empty_parts(part, formation.weight, load)
             seed, cap = task.seed * len(starts) + number, self._cap(load, formation.weight)
@@ -103,8 +106,7 @@ class Flock(Partitioner):
     def _starts(self, task: PartitionTask, effort: Effort, formation: Formation, windows: Windows) -> list[Start]:
         """The most promising starts by METIS on the flock graph."""
         keep = effort.keep_of(formation.flocks)
-        graph = flock_graph(windows, formation.flock, formation.first, formation.masses(), keep)
-        release_freed_memory()
+        graph = flock_graph(windows, formation.flock(), formation.first, formation.masses(), keep)
         found = start_parts(
             graph,
             task.parts,

@@ -23,8 +23,8 @@ SMALL_GRAPH = 1 << 20
 CLUSTERING = 20
 """Bytes a node of phase 1: degree, label, size, strength, waiting."""
 
-ANNEALING = 14
-"""Bytes a node of phases 2 and 3 beside counts: place, degree, flock, part."""
+ANNEALING = 10
+"""Bytes a node of phases 2 and 3 beside counts: place, degree, part; the flock of each is made where it is needed."""
 
 LEAST_WINDOW = 1 << 16
 """Entries of the smallest window worth a look."""
