@@ -49,7 +49,9 @@ class Flock(Partitioner):
 
         imbalance: float = Field(0.03, ge=0, description="how much more than the mean a part may hold, as a share of it")
         sweeps: int = Field(0, ge=0, description="annealing sweeps, 0 to choose: 60 on small graphs, fewer on large ones")
-        tries: int = Field(5, ge=1, description="seeds of METIS on the flock graph, of which the best start is annealed")
+        tries: int = Field(
+            0, ge=0, description="seeds of METIS on the flock graph, the best of which is taken, 0 to choose: 5 or 2"
+        )
         starts: int = Field(0, ge=0, description="starts to anneal, of which the best result is taken, 0 to choose: 3 or 1")
         flock: int = Field(0, ge=0, description="the most nodes of a flock, 0 to choose: 8, or 64 where memory is short")
         keep: int = Field(0, ge=0, description="heaviest ties kept of each flock, 0 to choose: all that fit the memory")
@@ -73,7 +75,7 @@ class Flock(Partitioner):
         degree = count_connections(task.edges, task.progress)
         if not degree.any():
             return Assignment("edge-cut", parts, spread_evenly(nodes, parts, task.node_load), passes=1)
-        effort = plan_effort(task, int(degree.sum(dtype=np.int64)), **self.settings.model_dump(exclude={"imbalance", "tries"}))
+        effort = plan_effort(task, int(degree.sum(dtype=np.int64)), **self.settings.model_dump(exclude={"imbalance"}))
         formation = fall_in(task, degree, effort.flock, effort.window_entries)
         del degree
         windows = Windows(
@@ -110,7 +112,7 @@ class Flock(Partitioner):
         found = start_parts(
             graph,
             task.parts,
-            tries=self.settings.tries,
+            tries=effort.tries,
             imbalance=self.settings.imbalance,
             entries=effort.metis_entries,
             seed=task.seed,

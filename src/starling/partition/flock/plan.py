@@ -17,6 +17,9 @@ MOST_SWEEPS, FEWEST_SWEEPS = 60, 8
 VISITED_ENTRIES = 300_000_000
 """Neighbours looked at while annealing, over all sweeps: what decides the time on large graphs."""
 
+MANY_PARTS = 256
+"""METIS takes longer the more parts there are: beyond so many, two seeds must do."""
+
 SMALL_GRAPH = 1 << 20
 """Entries below which three starts are annealed: they cost little, and small graphs vary most by seed."""
 
@@ -46,6 +49,7 @@ class Effort:
     flock: int
     sweeps: int
     starts: int
+    tries: int
     visits: int
 
     def keep_of(self, flocks: int) -> int:
@@ -55,7 +59,9 @@ class Effort:
         return max(FEWEST_TIES, min(FEW_TIES, self.tie_bytes // _TIE_BYTES // flocks)) if self.few_ties else ALL
 
 
-def plan_effort(task: PartitionTask, entries: int, *, sweeps: int, starts: int, flock: int, keep: int, visits: int) -> Effort:
+def plan_effort(
+    task: PartitionTask, entries: int, *, sweeps: int, starts: int, tries: int, flock: int, keep: int, visits: int
+) -> Effort:
     """Choose what the settings leave open; `entries` are the neighbours of all nodes together."""
     nodes = task.edges.nodes
     free = task.memory - pass_bytes(task.edges)
@@ -74,5 +80,6 @@ def plan_effort(task: PartitionTask, entries: int, *, sweeps: int, starts: int, 
         flock=flock or max(1, min(size, nodes // (FEWEST_FLOCKS_A_PART * task.parts))),
         sweeps=sweeps or max(FEWEST_SWEEPS, min(MOST_SWEEPS, VISITED_ENTRIES // max(entries, 1))),
         starts=starts or (3 if entries <= SMALL_GRAPH else 1),
+        tries=tries or (5 if task.parts <= MANY_PARTS else 2),
         visits=visits or 4,
     )
