@@ -195,6 +195,7 @@ class Bench:
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 losses.append(loss.item())
+                del batch, loss  # before the next is asked for, as the trainer does: one batch less in memory
 
         reset_peak()
         with Background((filler.fill(plan) for plan in endless(strategy, args.batch)), stage="preparing batches") as batches:
