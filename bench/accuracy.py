@@ -10,8 +10,6 @@ Test accuracy is that of the epoch that was best on validation; docs/accuracy.md
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import shutil
 import statistics
@@ -29,12 +27,13 @@ import torch
 import starling
 from accuracy_graphs import GRAPHS, KEPT_COLUMNS, SKIPPED, SPLITS, WIDEST, LabelledGraph, prepare
 from accuracy_pyg import train_with_pyg
+from doc_tables import write_between
+from kept_lines import resume
+from settings import Tables, digest, merge
 
 HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "results" / "accuracy.jsonl", HERE.parent / "docs" / "accuracy.md"
+RESULTS = HERE / "results" / "accuracy.jsonl"
 MARKS = ("<!-- tables: python bench/accuracy.py --render -->", "<!-- end of tables -->")
-
-Tables = dict[str, dict[str, Any]]
 CITATION = ("cora", "citeseer", "pubmed")
 
 GCN: Tables = {
@@ -91,16 +90,7 @@ class Run:
     @property
     def key(self) -> str:
         """Names the run with all its settings: a line with another key is another run's."""
-        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.table}/{self.graph}/{self.model}/{self.side}/{self.seed}/{digest}"
-
-
-def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:
-    result: Tables = {}
-    for layer in layers:
-        for name, table in layer.items():
-            result[name] = {**result.get(name, {}), **table}
-    return result
+        return f"{self.table}/{self.graph}/{self.model}/{self.side}/{self.seed}/{digest(self.settings)}"
 
 
 def settings_of(table: str, graph: LabelledGraph, model: str) -> Tables:
@@ -149,13 +139,6 @@ def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     return known | found | {"cpu_seconds": round(time.process_time() - began, 1), "settings": run.settings}
 
 
-def lines() -> dict[str, dict[str, Any]]:
-    """The runs done so far, by key."""
-    if not RESULTS.is_file():
-        return {}
-    return {line["key"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data", help="directory of .npz files")
@@ -166,32 +149,23 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="only write the tables anew")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    done = lines()
-    if not asked.render:
-        tables, graphs, sides = asked.only.split(","), asked.graphs.split(","), asked.sides.split(",")
-        with tempfile.TemporaryDirectory(prefix="starling-accuracy-") as scratch:
-            for run in all_runs():
-                wanted = run.table in tables and run.graph in graphs and run.side in sides and run.seed < asked.seeds
-                if run.key in done or not wanted:
-                    continue
-                done[run.key] = train(run, asked.data, Path(scratch))
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(done[run.key]) + "\n")
-                print(f"{run.key}  val {done[run.key]['val']:.4f}  test {done[run.key]['test']:.4f}", flush=True)
-    render(done)
+    tables, graphs, sides = asked.only.split(","), asked.graphs.split(","), asked.sides.split(",")
+    wanted = (
+        run
+        for run in (() if asked.render else all_runs())
+        if run.table in tables and run.graph in graphs and run.side in sides and run.seed < asked.seeds
+    )
+    with tempfile.TemporaryDirectory(prefix="starling-accuracy-") as scratch:
+        done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), "val {val:.4f}  test {test:.4f}")
+    write_between("accuracy.md", *MARKS, tables_of(done))
 
 
-def render(done: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the tables between their marks in the page."""
-    text = PAGE.read_text()
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
+def tables_of(done: Mapping[str, Mapping[str, Any]]) -> str:
     found: dict[tuple[str, str, str, str], list[float]] = {}
     for run in all_runs():
         if run.key in done:
             found.setdefault((run.table, run.graph, run.model, run.side), []).append(done[run.key]["test"])
-    tables = "\n\n".join([citation_table(found), all_table(found), graph_table()])
-    PAGE.write_text(f"{before}{MARKS[0]}\n{tables}\n{MARKS[1]}{after}")
+    return "\n\n".join([citation_table(found), all_table(found), graph_table()])
 
 
 def cell(values: list[float] | None) -> str:

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from starling.store.graph import create_graph
+from starling.plan.partitioning import PartitionRequest, partition_graph
+from starling.store.graph import create_graph, open_graph
 from starling.stream.readers.open import open_inputs
 
 Arrays = dict[str, Any]
@@ -94,6 +95,17 @@ def prepare(graph: LabelledGraph, data: Path, scratch: Path, seed: int) -> Path:
         np.savez(npz, **arrays)
         create_graph(open_inputs([str(npz)], memory=1 << 30), place)
         npz.unlink()
+    return place
+
+
+def prepare_parts(graph: LabelledGraph, data: Path, scratch: Path, seed: int, parts: int) -> Path:
+    """The same in parts, made when they are first asked for; the graph directory itself where `parts` is 0."""
+    whole = prepare(graph, data, scratch, seed)
+    if not parts:
+        return whole
+    place = scratch / f"{whole.name}-p{parts}"
+    if not place.is_dir():
+        partition_graph(open_graph(whole), place, PartitionRequest(parts=parts))
     return place
 
 

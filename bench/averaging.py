@@ -10,7 +10,6 @@ adding models, without waiting for one another's training. The table goes to doc
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 import tempfile
@@ -20,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import starling
-from accuracy import merge
-from accuracy_graphs import prepare
+from accuracy_graphs import prepare_parts
 from data_accuracy import CASES, MODELS, settings_of
 from data_accuracy import Run as Settings
 from doc_tables import write_table
-from starling.plan.partitioning import PartitionRequest, partition_graph
-from starling.store.graph import open_graph
+from kept_lines import read_lines, resume
+from settings import merge
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "averaging.jsonl"
@@ -59,10 +57,7 @@ def all_runs(seeds: int) -> Iterator[Run]:
 
 def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     """Do one run; a JSON line."""
-    whole = prepare(CASES[run.graph], data, scratch, run.seed)
-    path = scratch / f"{whole.name}-p{PARTS}"
-    if not path.is_dir():
-        partition_graph(open_graph(whole), path, PartitionRequest(parts=PARTS))
+    path = prepare_parts(CASES[run.graph], data, scratch, run.seed, PARTS)
     changes = {
         "team": {"workers": WORKERS},
         "sync": {"every": run.every, "correct": run.correct},
@@ -71,7 +66,7 @@ def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     settings = merge(settings_of(Settings(run.graph, run.model, run.seed, PARTS, "average"), path), changes)
     shutil.rmtree(scratch / "run", ignore_errors=True)
     result = starling.Trainer(settings, run=scratch / "run").fit()
-    lines = [json.loads(line) for line in (scratch / "run" / "metrics.jsonl").open()]
+    lines = read_lines(scratch / "run" / "metrics.jsonl")
     rounds = lines[run.every - 1 :: run.every]  # the epochs of a round share its account
     syncing = sum(max(worker["reducing"] + worker["communication"] for worker in line["workers"]) for line in rounds)
     found = {"val": result.scores.val, "test": result.scores.test, "best_epoch": result.best_epoch}
@@ -116,17 +111,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     asked = parser.parse_args()
-    done = {}
-    if RESULTS.is_file():
-        done = {line["key"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
+    graphs, models = asked.graphs.split(","), asked.models.split(",")
+    planned = () if asked.render else all_runs(asked.seeds)
+    wanted = (run for run in planned if run.graph in graphs and run.model in models)
     with tempfile.TemporaryDirectory(prefix="starling-averaging-") as scratch:
-        for run in all_runs(asked.seeds) if not asked.render else ():
-            if run.key in done or run.graph not in asked.graphs.split(",") or run.model not in asked.models.split(","):
-                continue
-            done[run.key] = train(run, asked.data, Path(scratch))
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(done[run.key]) + "\n")
-            print(f"{run.key}  test {done[run.key]['test']:.4f}  {done[run.key]['train_seconds']} s", flush=True)
+        done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), "test {test:.4f}  {train_seconds} s")
     write_table("model-averaging.md", "averaging", render(done, asked.seeds))
 
 

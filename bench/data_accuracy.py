@@ -12,7 +12,6 @@ parts in turn, which has the bits of any number of them. The table goes to docs/
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -27,11 +26,11 @@ os.environ.setdefault("STARLING_THREADS", "1")
 
 import torch
 
-from accuracy import merge
-from accuracy_graphs import GRAPHS, LabelledGraph, prepare
+from accuracy_graphs import GRAPHS, LabelledGraph, prepare, prepare_parts
 from doc_tables import write_table
+from kept_lines import resume
+from settings import Tables, merge
 from starling.comm.in_process import run_threads
-from starling.plan.partitioning import PartitionRequest, partition_graph
 from starling.store.graph import open_graph
 from starling.train.config import RunConfig
 from starling.train.trainer import fit
@@ -40,14 +39,14 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "data_accuracy.jsonl"
 MODELS, PARTS, SYNCS = ("gcn", "sage", "gat"), (4, 8, 16), ("gradient", "average")
 BATCH = 128
-Tables = dict[str, dict[str, Any]]
+OTHERS = (
+    *("chameleon", "actor", "amazon_photo", "coauthor_cs", "blogcatalog_attr", "flickr_small", "musae_github"),
+    *("ppi", "tolokers", "hgb_acm", "hgb_dblp", "nell", "bitcoin_otc"),
+)
 CASES: dict[str, LabelledGraph] = {
     # the paper trains on half of the citation graphs' nodes or more, so these are split anew
     **{name: replace(GRAPHS[name], split="random") for name in ("cora", "citeseer", "pubmed")},
-    **{
-        name: GRAPHS[name] for name in ("chameleon", "actor", "amazon_photo", "coauthor_cs", "blogcatalog_attr", "flickr_small")
-    },
-    **{name: GRAPHS[name] for name in ("musae_github", "ppi", "tolokers", "hgb_acm", "hgb_dblp", "nell", "bitcoin_otc")},
+    **{name: GRAPHS[name] for name in OTHERS},
 }
 OWN: dict[str, Tables] = {
     "gcn": {"model": {"name": "gcn"}},
@@ -82,9 +81,8 @@ def all_runs(seeds: int, models: tuple[str, ...]) -> Iterator[Run]:
 def settings_of(run: Run, path: Path) -> Tables:
     graph = CASES[run.graph]
     workers = run.parts if run.parts and run.sync == "gradient" else 1
-    batch = (
-        max(8, BATCH // run.parts) if run.parts and run.sync == "average" else BATCH
-    )  # as many steps an epoch as one process
+    averaged = run.parts and run.sync == "average"
+    batch = max(8, BATCH // run.parts) if averaged else BATCH  # as many steps an epoch as one process
     data: Tables = {"team": {"parallel": "data", "workers": workers}, "sync": {"name": run.sync}} if run.parts else {}
     return merge(
         {
@@ -103,12 +101,8 @@ def settings_of(run: Run, path: Path) -> Tables:
 def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     """Do one run; a JSON line."""
     began = time.process_time()
-    path = whole = prepare(CASES[run.graph], data, scratch, run.seed)
-    if run.parts:
-        path = scratch / f"{whole.name}-p{run.parts}"
-        if not path.is_dir():
-            partition_graph(open_graph(whole), path, PartitionRequest(parts=run.parts))
-    settings = settings_of(run, path)
+    whole = prepare(CASES[run.graph], data, scratch, run.seed)
+    settings = settings_of(run, prepare_parts(CASES[run.graph], data, scratch, run.seed, run.parts))
     config = RunConfig.from_tables(settings)
     train_nodes = open_graph(whole).manifest.splits.get("train", 0)
     if train_nodes and train_nodes < settings["strategy"]["batch_size"]:
@@ -158,21 +152,11 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    done = {}
-    if RESULTS.is_file():
-        done = {line["key"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
+    graphs, models, syncs = asked.graphs.split(","), tuple(asked.models.split(",")), asked.syncs.split(",")
+    planned = () if asked.render else all_runs(asked.seeds, models)
+    wanted = (run for run in planned if run.graph in graphs and (not run.parts or run.sync in syncs))
     with tempfile.TemporaryDirectory(prefix="starling-data-accuracy-") as scratch:
-        for run in all_runs(asked.seeds, tuple(asked.models.split(","))) if not asked.render else ():
-            if (
-                run.key in done
-                or run.graph not in asked.graphs.split(",")
-                or (run.parts and run.sync not in asked.syncs.split(","))
-            ):
-                continue
-            done[run.key] = train(run, asked.data, Path(scratch))
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(done[run.key]) + "\n")
-            print(f"{run.key}  test {done[run.key]['test']:.4f}  {done[run.key]['cpu_seconds']} s", flush=True)
+        done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), "test {test:.4f}  {cpu_seconds} s")
     write_table("model-averaging.md", "data_accuracy", render(done, asked.seeds))
 
 

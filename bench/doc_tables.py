@@ -1,4 +1,4 @@
-"""Tables in documents: each stands between two marks that name it, and is written there by its script."""
+"""Tables in documents: each stands between two marks, and is written there by its script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 def write_table(page: str, name: str, text: str) -> None:
     """Put `text` between the marks of the table `name` in docs/`page`."""
-    path, begin, end = DOCS / page, f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    write_between(page, f"<!-- {name}: begin -->", f"<!-- {name}: end -->", text)
+
+
+def write_between(page: str, begin: str, end: str, text: str) -> None:
+    """Put `text` between two marks in docs/`page`."""
+    path = DOCS / page
     before, rest = path.read_text().split(begin)
     after = rest.split(end)[1]
     path.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")

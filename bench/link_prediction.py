@@ -10,8 +10,6 @@ are those of the epoch that was best on validation.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import shutil
 import statistics
@@ -27,15 +25,16 @@ os.environ.setdefault("STARLING_THREADS", "1")
 import torch
 
 import starling
+from doc_tables import write_between
+from kept_lines import resume
+from settings import Tables, digest, merge
 from starling.store.graph import create_graph
 from starling.stream.ingest import ImportOptions
 from starling.stream.readers.open import open_inputs
 
 HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "results" / "link_prediction.jsonl", HERE.parent / "docs" / "link-prediction.md"
+RESULTS = HERE / "results" / "link_prediction.jsonl"
 MARKS = ("<!-- tables: python bench/link_prediction.py --render -->", "<!-- end of tables -->")
-
-Tables = dict[str, dict[str, Any]]
 
 SAGE: Tables = {
     "task": {"name": "link", "metric": "auc"},
@@ -113,16 +112,7 @@ class Run:
     @property
     def key(self) -> str:
         """Names the run with all its settings: a line with another key is another run's."""
-        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.graph}/{self.workers}/{self.seed}/{digest}"
-
-
-def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:
-    result: Tables = {}
-    for layer in layers:
-        for name, table in layer.items():
-            result[name] = {**result.get(name, {}), **table}
-    return result
+        return f"{self.graph}/{self.workers}/{self.seed}/{digest(self.settings)}"
 
 
 def all_runs(seeds: int) -> Iterator[Run]:
@@ -155,13 +145,6 @@ def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     return line | {"seconds": round(time.monotonic() - began, 1), "settings": run.settings}
 
 
-def lines() -> dict[str, dict[str, Any]]:
-    """The runs done so far, by key."""
-    if not RESULTS.is_file():
-        return {}
-    return {line["key"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data", help="directory of .npz files")
@@ -171,23 +154,16 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="only write the tables anew")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    done = lines()
-    if not asked.render:
-        graphs, workers = asked.only.split(","), {int(number) for number in asked.workers.split(",")}
-        with tempfile.TemporaryDirectory(prefix="starling-links-") as scratch:
-            for run in all_runs(asked.seeds):
-                if run.key in done or run.graph not in graphs or run.workers not in workers:
-                    continue
-                done[run.key] = train(run, asked.data, Path(scratch))
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(done[run.key]) + "\n")
-                line = done[run.key]
-                print(f"{run.key}  val {line['val']:.4f}  test {line['test']:.4f}  {line['seconds']:.0f} s", flush=True)
-    render(done, asked.seeds)
+    graphs, workers = asked.only.split(","), {int(number) for number in asked.workers.split(",")}
+    planned = () if asked.render else all_runs(asked.seeds)
+    wanted = (run for run in planned if run.graph in graphs and run.workers in workers)
+    show = "val {val:.4f}  test {test:.4f}  {seconds:.0f} s"
+    with tempfile.TemporaryDirectory(prefix="starling-links-") as scratch:
+        done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), show)
+    write_between("link-prediction.md", *MARKS, table(done, asked.seeds))
 
 
-def render(done: Mapping[str, Mapping[str, Any]], seeds: int) -> None:
-    """Write the table between its marks in the page."""
+def table(done: Mapping[str, Mapping[str, Any]], seeds: int) -> str:
     found: dict[tuple[str, int], list[float]] = {}
     for run in all_runs(seeds):
         if run.key in done:
@@ -202,10 +178,7 @@ def render(done: Mapping[str, Mapping[str, Any]], seeds: int) -> None:
         metric = f"filtered {metric}" if metric == "mrr" else metric
         cells = [cell(found.get((name, workers))) for workers in (1, 2, 4)]
         rows.append(f"| {name} | {tables['model']['name']}, {decoder} | {metric} | {' | '.join(cells)} | {graph.published} |")
-    text = PAGE.read_text()
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n" + "\n".join(rows) + f"\n{MARKS[1]}{after}")
+    return "\n".join(rows)
 
 
 def cell(values: list[float] | None) -> str:

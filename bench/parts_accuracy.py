@@ -11,7 +11,6 @@ a worker a part gives (tests/engine/hybrid/test_boundary.py). The table goes int
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -26,12 +25,12 @@ os.environ.setdefault("STARLING_THREADS", "1")
 
 import torch
 
-from accuracy import CITATION, merge, settings_of
-from accuracy_graphs import GRAPHS, prepare
+from accuracy import CITATION, settings_of
+from accuracy_graphs import GRAPHS, prepare_parts
 from doc_tables import write_table
+from kept_lines import resume
+from settings import merge
 from starling.comm.in_process import run_threads
-from starling.plan.partitioning import PartitionRequest, partition_graph
-from starling.store.graph import open_graph
 from starling.train.config import RunConfig
 from starling.train.trainer import fit
 
@@ -77,11 +76,7 @@ def all_runs(seeds: int) -> Iterator[Run]:
 def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     """Do one run; a JSON line."""
     graph, began = GRAPHS[run.graph], time.process_time()
-    path = whole = prepare(graph, data, scratch, run.seed)
-    if run.parts:
-        path = scratch / f"{whole.name}-p{run.parts}"
-        if not path.is_dir():
-            partition_graph(open_graph(whole), path, PartitionRequest(parts=run.parts))
+    path = prepare_parts(graph, data, scratch, run.seed, run.parts)
     settings = settings_of("citation" if run.graph in CITATION else "all", graph, CASES[run.graph])
     workers = run.parts if run.parts and run.boundary == 1 else 1
     team = {"team": {"workers": workers, "boundary": run.boundary}}
@@ -120,17 +115,10 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    done = {}
-    if RESULTS.is_file():
-        done = {line["key"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
+    graphs, planned = asked.graphs.split(","), () if asked.render else all_runs(asked.seeds)
+    wanted = (run for run in planned if run.graph in graphs)
     with tempfile.TemporaryDirectory(prefix="starling-parts-accuracy-") as scratch:
-        for run in all_runs(asked.seeds) if not asked.render else ():
-            if run.key in done or run.graph not in asked.graphs.split(","):
-                continue
-            done[run.key] = train(run, asked.data, Path(scratch))
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(done[run.key]) + "\n")
-            print(f"{run.key}  test {done[run.key]['test']:.4f}  {done[run.key]['cpu_seconds']} s", flush=True)
+        done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), "test {test:.4f}  {cpu_seconds} s")
     write_table("engine.md", "parts_accuracy", render(done, asked.seeds))
 
 

@@ -10,8 +10,6 @@ without validation nodes of their own train on all training nodes for a fixed nu
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import shutil
 import statistics
@@ -26,13 +24,39 @@ os.environ.setdefault("STARLING_THREADS", "1")
 import torch
 
 import starling
+from doc_tables import write_between
+from kept_lines import resume
+from settings import Tables, digest, merge
 from typed_graphs import prepare
 
 HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "results" / "typed.jsonl", HERE.parent / "docs" / "heterogeneous.md"
+RESULTS = HERE / "results" / "typed.jsonl"
 MARKS = ("<!-- table: python bench/typed.py --render -->", "<!-- end of table -->")
 
-Tables = dict[str, dict[str, Any]]
+
+AIFB: Tables = {
+    "model": {"name": "rgcn", "hidden": 32, "dropout": 0.5},
+    "optimizer": {"lr": 0.01},
+    "embedding": {"dim": 32},
+    "run": {"epochs": 50, "evaluate_every": 10},
+}
+MUTAG: Tables = {
+    "model": {"name": "rgcn", "hidden": 16, "dropout": 0.5},
+    "data": {"normalize": "standard"},
+    "optimizer": {"lr": 0.01, "weight_decay": 5e-3},
+    "run": {"epochs": 80, "evaluate_every": 10},
+}
+HGB: Tables = {
+    "model": {"name": "rgcn", "hidden": 64, "dropout": 0.5},
+    "optimizer": {"lr": 0.005, "weight_decay": 5e-4},
+    "run": {"epochs": 60, "evaluate_every": 10},
+}
+BITCOIN: Tables = {
+    "model": {"hidden": 32, "heads": 4, "dropout": 0.2},
+    "optimizer": {"lr": 0.01, "weight_decay": 5e-4},
+    "data": {"normalize": "standard"},
+    "run": {"epochs": 150, "evaluate_every": 10},
+}
 
 
 @dataclass(frozen=True)
@@ -47,76 +71,12 @@ class Row:
 
 
 ROWS = (
-    Row(
-        "RGCN",
-        "rdf_aifb",
-        "accuracy",
-        "≥ 94 %",
-        {
-            "model": {"name": "rgcn", "hidden": 32, "dropout": 0.5},
-            "optimizer": {"lr": 0.01},
-            "embedding": {"dim": 32},
-            "run": {"epochs": 50, "evaluate_every": 10},
-        },
-    ),
-    Row(
-        "RGCN",
-        "rdf_mutag",
-        "accuracy",
-        "≥ 72 %",
-        {
-            "model": {"name": "rgcn", "hidden": 16, "dropout": 0.5},
-            "data": {"normalize": "standard"},
-            "optimizer": {"lr": 0.01, "weight_decay": 5e-3},
-            "run": {"epochs": 80, "evaluate_every": 10},
-        },
-    ),
-    Row(
-        "RGCN",
-        "hgb_acm",
-        "micro-f1",
-        "≥ 0.90",
-        {
-            "model": {"name": "rgcn", "hidden": 64, "dropout": 0.5},
-            "optimizer": {"lr": 0.005, "weight_decay": 5e-4},
-            "run": {"epochs": 60, "evaluate_every": 10},
-        },
-    ),
-    Row(
-        "RGCN",
-        "hgb_dblp",
-        "micro-f1",
-        "≥ 0.90",
-        {
-            "model": {"name": "rgcn", "hidden": 64, "dropout": 0.5},
-            "optimizer": {"lr": 0.005, "weight_decay": 5e-4},
-            "run": {"epochs": 60, "evaluate_every": 10},
-        },
-    ),
-    Row(
-        "GAT",
-        "bitcoin_otc",
-        "auc",
-        "",
-        {
-            "model": {"name": "gat", "hidden": 32, "heads": 4, "dropout": 0.2},
-            "optimizer": {"lr": 0.01, "weight_decay": 5e-4},
-            "data": {"normalize": "standard"},
-            "run": {"epochs": 150, "evaluate_every": 10},
-        },
-    ),
-    Row(
-        "GAT-E",
-        "bitcoin_otc",
-        "auc",
-        "above GAT",
-        {
-            "model": {"name": "gate", "hidden": 32, "heads": 4, "dropout": 0.2},
-            "optimizer": {"lr": 0.01, "weight_decay": 5e-4},
-            "data": {"normalize": "standard"},
-            "run": {"epochs": 150, "evaluate_every": 10},
-        },
-    ),
+    Row("RGCN", "rdf_aifb", "accuracy", "≥ 94 %", AIFB),
+    Row("RGCN", "rdf_mutag", "accuracy", "≥ 72 %", MUTAG),
+    Row("RGCN", "hgb_acm", "micro-f1", "≥ 0.90", HGB),
+    Row("RGCN", "hgb_dblp", "micro-f1", "≥ 0.90", HGB),
+    Row("GAT", "bitcoin_otc", "auc", "", merge({"model": {"name": "gat"}}, BITCOIN)),
+    Row("GAT-E", "bitcoin_otc", "auc", "above GAT", merge({"model": {"name": "gate"}}, BITCOIN)),
 )
 
 
@@ -132,8 +92,8 @@ class Run:
     @property
     def key(self) -> str:
         """Names the run with all its settings: a line with another key is another run's."""
-        digest = hashlib.sha256(json.dumps(self.row.tables, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.row.graph}/{self.row.name}/{self.seed}/{self.workers}/{'validate' if self.validate else 'all'}/{digest}"
+        nodes = "validate" if self.validate else "all"
+        return f"{self.row.graph}/{self.row.name}/{self.seed}/{self.workers}/{nodes}/{digest(self.row.tables)}"
 
 
 def runs(seeds: int, workers: list[int], *, validate: bool) -> Iterator[Run]:
@@ -144,19 +104,14 @@ def runs(seeds: int, workers: list[int], *, validate: bool) -> Iterator[Run]:
                 yield Run(row, seed, count, validate)
 
 
-def train(run: Run, graph: Path, scratch: Path) -> dict[str, Any]:
+def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     """Do one run; a JSON line."""
-    directory = scratch / "run"
+    directory, graph = scratch / "run", scratch / run.row.graph
     shutil.rmtree(directory, ignore_errors=True)
-    tables: Tables = {name: dict(table) for name, table in run.row.tables.items()}
-    for table, settings in (
-        ("data", {"path": str(graph)}),
-        ("run", {"seed": run.seed}),
-        ("team", {"workers": run.workers}),
-        ("task", {"metric": run.row.metric}),
-    ):
-        tables.setdefault(table, {}).update(settings)
-    result = starling.Trainer(tables, run=directory).fit()
+    if not graph.is_dir():
+        prepare(run.row.graph, data, graph, validate=run.validate)
+    own = {"data": {"path": str(graph)}, "run": {"seed": run.seed}, "team": {"workers": run.workers}}
+    result = starling.Trainer(merge(run.row.tables, own, {"task": {"metric": run.row.metric}}), run=directory).fit()
     found = {"val": result.scores.val, "test": result.scores.test, "best_epoch": result.best_epoch, "loss": result.final_loss}
     known = {"key": run.key, "graph": run.row.graph, "model": run.row.name, "seed": run.seed, "workers": run.workers}
     return known | found | {"seconds": result.seconds, "settings": run.row.tables}
@@ -172,47 +127,27 @@ def main() -> None:
     parser.add_argument("--try", dest="trial", action="store_true", help="validate, print, and keep nothing")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    done = lines()
-    if not asked.render:
-        graphs, workers = asked.graphs.split(","), [int(count) for count in asked.workers.split(",")]
-        with tempfile.TemporaryDirectory(prefix="starling-typed-") as folder:
-            scratch, places = Path(folder), dict[str, Path]()
-            for run in runs(asked.seeds, workers, validate=asked.trial):
-                name = run.row.graph
-                if name not in graphs or (run.key in done and not asked.trial):
-                    continue
-                if name not in places:
-                    places[name] = prepare(name, asked.data, scratch / name, validate=asked.trial)
-                line = train(run, places[name], scratch)
-                if asked.trial:
-                    print(f"{run.key}  val {line['val']}  best epoch {line['best_epoch']}  {line['seconds']} s", flush=True)
-                    continue
-                done[run.key] = line
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(f"{run.key}  test {line['test']:.4f}  {line['seconds']} s", flush=True)
-    if not asked.trial:
-        render(done, asked.seeds)
+    graphs, workers = asked.graphs.split(","), [int(count) for count in asked.workers.split(",")]
+    planned = () if asked.render else runs(asked.seeds, workers, validate=asked.trial)
+    wanted = (run for run in planned if run.row.graph in graphs)
+    with tempfile.TemporaryDirectory(prefix="starling-typed-") as folder:
+        scratch = Path(folder)
+        if asked.trial:
+            for run in wanted:
+                line = train(run, asked.data, scratch)
+                print(f"{run.key}  val {line['val']}  best epoch {line['best_epoch']}  {line['seconds']} s", flush=True)
+            return
+        done = resume(RESULTS, wanted, lambda run: train(run, asked.data, scratch), "test {test:.4f}  {seconds} s")
+    write_between("heterogeneous.md", *MARKS, table(done, asked.seeds))
 
 
-def lines() -> dict[str, dict[str, Any]]:
-    """The runs done so far, by key."""
-    if not RESULTS.is_file():
-        return {}
-    return {line["key"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
-
-
-def render(done: Mapping[str, Mapping[str, Any]], seeds: int) -> None:
-    """Write the table between its marks in the page."""
-    before, rest = PAGE.read_text().split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
+def table(done: Mapping[str, Mapping[str, Any]], seeds: int) -> str:
     rows = ["| graph | model | metric | wanted | one process | 2 workers | 4 workers |"]
     rows.append("|---|---|---|---|---:|---:|---:|")
     for row in ROWS:
-        found = {count: values(done, row, count, seeds) for count in (1, 2, 4)}
-        cells = " | ".join(cell(found[count]) for count in (1, 2, 4))
+        cells = " | ".join(cell(values(done, row, count, seeds)) for count in (1, 2, 4))
         rows.append(f"| {row.graph} | {row.name} | {row.metric} | {row.wanted} | {cells} |")
-    PAGE.write_text(f"{before}{MARKS[0]}\n" + "\n".join(rows) + f"\n{MARKS[1]}{after}")
+    return "\n".join(rows)
 
 
 def values(done: Mapping[str, Mapping[str, Any]], row: Row, workers: int, seeds: int) -> list[float]:
