@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -66,6 +67,7 @@ class Filler:
     def __init__(self, source: GraphSource, *, seed: int = 0, device: str = "cpu", reuse: bool = True) -> None:
         self._source, self._seed, self._device, self._reuse = source, seed, torch.device(device), reuse
         self._kept: _Kept | None = None
+        self._graphs: WeakKeyDictionary[Block, LocalGraph] = WeakKeyDictionary()  # of plans that come again
 
     def fill(self, plan: BatchPlan) -> FilledBatch:
         """The views, features and labels of one step."""
@@ -81,17 +83,16 @@ class Filler:
         if kept is not None and kept.inputs is plan.inputs and all(map(_is, kept.blocks, plan.blocks)):
             return kept
         whole = all(self._is_whole(block) for block in plan.blocks)
-        graphs: dict[int, LocalGraph] = {}
-        for block in plan.blocks:  # one block may stand for several layers
-            if id(block) not in graphs:
+        for block in plan.blocks:  # one block may stand for several layers, and come again in a later epoch
+            if block not in self._graphs:
                 graph = self._source.whole if whole else self._local_graph(plan, block)
                 # a copy would lose what kernels have prepared for the graph
-                graphs[id(block)] = graph if self._device.type == "cpu" else graph.to(self._device)
+                self._graphs[block] = graph if self._device.type == "cpu" else graph.to(self._device)
         given, learnt = self._source.step_rows(None if whole else plan.inputs)
         x, constants = given.to(self._device), None
         if self._reuse and whole and learnt is None:
             constants = self._source.constants if x is given else Constants(x)
-        layers = tuple(graphs[id(block)] for block in plan.blocks)
+        layers = tuple(self._graphs[block] for block in plan.blocks)
         self._kept = _Kept(plan.inputs, plan.blocks, layers, x, learnt, constants)
         return self._kept
 

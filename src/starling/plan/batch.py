@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Block:
     """The edges of one layer: destination i is source i; sources beyond the destinations are neighbours only.
 
@@ -38,7 +38,7 @@ class Block:
         return len(self.offsets) - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BatchPlan:
     """What one step computes: `blocks` outermost first, one a layer.
 

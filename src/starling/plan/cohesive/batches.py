@@ -53,6 +53,10 @@ class CohesiveBatches:
         """Which batch is a step's, from 0."""
         return int(keyed_order(stream_key(self._seed, "cohesive/order", epoch), self._batches)[step])
 
+    def grouping(self, epoch: int) -> int:
+        """How often clusters have changed places by then: batches of one grouping have the same targets."""
+        return (epoch - 1) // self._every if self._every else 0
+
     def targets(self, number: int) -> NDArray[Any]:
         """The rows of a batch that never changes."""
         return self._rows_of(self.members(1)[number])
@@ -64,7 +68,7 @@ class CohesiveBatches:
     def members(self, epoch: int) -> NDArray[np.int64]:
         """Clusters [batches, clusters a batch] of every batch in an epoch, from 1."""
         clusters = self._batches[:, None].astype(np.int64) * self._per + np.arange(self._per)
-        period = (epoch - 1) // self._every if self._every else 0
+        period = self.grouping(epoch)
         if period == 0 or self._per == 1:
             return clusters
         count = max(1, self._per // _EXCHANGED)

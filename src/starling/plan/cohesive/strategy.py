@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from starling.core.errors import InputError
+from starling.plan.batch import BatchPlan
 from starling.plan.cohesive.batches import CohesiveBatches
+from starling.plan.cohesive.kept import KEPT_BYTES, KeptPlans
 from starling.plan.hops import AllNeighbours
 from starling.plan.mini import TargetSteps
 from starling.plan.strategy import PlanTask, Strategy
@@ -37,6 +40,9 @@ class Cohesive(TargetSteps):
             0, ge=0, description="epochs after which clusters change places; 0 keeps batches as they are"
         )
         clusters_per_batch: int = Field(8, ge=1, description="clusters of a batch, with regroup_every")
+        keep: int = Field(
+            KEPT_BYTES, ge=0, description="bytes for plans of batches, which are the same every epoch; 0 plans anew each time"
+        )
 
     settings: Settings
 
@@ -46,7 +52,7 @@ class Cohesive(TargetSteps):
             got = "none" if labels is None else f"an array of shape {labels.shape}"
             raise InputError(f"Cohesive batches need the label of each of {graph.rows:,} rows, got {got}.")
         rows = np.ascontiguousarray(task.train_rows, graph.incoming.neighbours.dtype)
-        targets = CohesiveBatches(
+        self._batches = CohesiveBatches(
             graph.positions_of(rows),
             rows,
             labels[rows],
@@ -54,4 +60,10 @@ class Cohesive(TargetSteps):
             seed=task.seed,
             regroup_every=settings.regroup_every,
         )
-        super().__init__(settings, task, (AllNeighbours(graph, task.threads),) * task.layers, targets)
+        super().__init__(settings, task, (AllNeighbours(graph, task.threads),) * task.layers, self._batches)
+        self._kept = KeptPlans(settings.keep)
+
+    def _plan(self, epoch: int, step: int) -> BatchPlan:
+        number, grouping = self._batches.number(epoch, step), self._batches.grouping(epoch)
+        plan = self._kept.plan(grouping, number, lambda: super(Cohesive, self)._plan(epoch, step))
+        return replace(plan, epoch=epoch, step=step)

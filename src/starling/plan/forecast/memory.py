@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from starling.partition.metis import Metis
+from starling.plan.cohesive.kept import KEPT_BYTES, kept_bytes
 from starling.plan.forecast.activations import FLOAT, turned_bytes
 from starling.plan.forecast.cut import Cut
 from starling.plan.forecast.facts import GraphFacts
@@ -82,6 +83,12 @@ def batch_bytes(facts: GraphFacts, model: ForecastModel, step: StepSize) -> floa
     for size in step.layers:
         filled += 12 * size.edges + 8 * size.destinations + 24 * size.sources + edge_table_bytes(facts, model, size.edges)
     return _WAITING_BATCHES * filled + sum(turned_bytes(model, size) for size in step.layers)
+
+
+def kept_plan_bytes(step: StepSize, strategy: str) -> float:
+    """Plans of cohesive batches, which come again every epoch."""
+    one = sum(kept_bytes(size.edges, size.sources) for size in step.layers)
+    return min(KEPT_BYTES, step.steps * one) if strategy == "cohesive" else 0.0
 
 
 def counting_bytes(facts: GraphFacts, strategy: str) -> float:

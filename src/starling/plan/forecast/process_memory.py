@@ -12,6 +12,7 @@ from starling.plan.forecast.memory import (
     counting_bytes,
     edge_table_bytes,
     grouping_bytes,
+    kept_plan_bytes,
     label_bytes,
     weight_bytes,
 )
@@ -30,7 +31,7 @@ def process_memory(facts: GraphFacts, model: ForecastModel, strategy: str, step:
     """The peak within `limit`, if that can be: what may be on disk is, as far as needed."""
     grouping = grouping_bytes(facts, strategy)
     graph, lists = _graph(facts, model, whole=step.whole)
-    graph += counting_bytes(facts, strategy)
+    graph += counting_bytes(facts, strategy) + kept_plan_bytes(step, strategy)
     features, weights = FLOAT * facts.nodes * facts.features, weight_bytes(model)
     everything = LayerSize(facts.nodes, facts.nodes, facts.edges)
     at_once = pass_bytes(model, everything, kept_sums=model.sums_input)
