@@ -16,35 +16,26 @@ import argparse
 import itertools
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from cohesive_training import SETTINGS, prepared
+from cohesive import SETTINGS
+from cohesive_training import prepared
+from command import starling, trained
 from doc_tables import write_table
+from kept_lines import append_line, drop_lines, read_lines
 
 RESULTS = Path(__file__).parent / "results" / "balance_workers.jsonl"
 
 
-def starling(*arguments: object) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "starling", *map(str, arguments), "--json"], stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(done.stdout)
-
-
-def trained(parts: Path, name: str, balanced: bool, overlap: str, options: argparse.Namespace) -> dict[str, Any]:
+def timed(parts: Path, name: str, balanced: bool, overlap: str, options: argparse.Namespace) -> dict[str, Any]:
     batches, hidden = SETTINGS[name]
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        told = starling(
-            "train", parts, "--model", "gcn", "--layers", options.layers, "--hidden", hidden, "--epochs", options.epochs,
-            "--evaluate-every", options.epochs, "--strategy", "cohesive", "--batches", batches, "--workers", options.workers,
-            "--threads", 1, "--overlap", overlap, *(["--balance-workers"] if balanced else []), "--run", run,
-        )  # fmt: skip
-        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()][1:]
+    told, (_, *lines) = trained(
+        parts, "--model", "gcn", "--layers", options.layers, "--hidden", hidden, "--epochs", options.epochs,
+        "--evaluate-every", options.epochs, "--strategy", "cohesive", "--batches", batches, "--workers", options.workers,
+        "--threads", 1, "--overlap", overlap, *(["--balance-workers"] if balanced else []),
+    )  # fmt: skip
     return {
         "graph": name,
         "workers": options.workers,
@@ -60,26 +51,18 @@ def trained(parts: Path, name: str, balanced: bool, overlap: str, options: argpa
     }
 
 
-def kept(options: argparse.Namespace) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in options.results.read_text().splitlines()] if options.results.exists() else []
-
-
 def measure(options: argparse.Namespace) -> None:
     names = options.graphs.split(",")
-    others = [
-        line for line in kept(options)
-        if line["graph"] not in names or (line["workers"], line["layers"]) != (options.workers, options.layers)
-    ]  # fmt: skip
-    options.results.write_text("".join(json.dumps(line) + "\n" for line in others))
+    same = (options.workers, options.layers)
+    drop_lines(options.results, lambda line: line["graph"] in names and (line["workers"], line["layers"]) == same)
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             graph, _ = prepared(name, options.data, Path(folder), 0)
             parts = Path(folder) / "parts"
             starling("partition", graph, "-p", options.workers, "-o", parts)
             for _, balanced, overlap in itertools.product(range(options.rounds), (False, True), ("on", "off")):
-                line = trained(parts, name, balanced, overlap, options)
-                with options.results.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
+                line = timed(parts, name, balanced, overlap, options)
+                append_line(options.results, line)
                 print(json.dumps(line), flush=True)
 
 
@@ -123,10 +106,11 @@ def main() -> None:
     options = parser.parse_args()
     if not options.render:
         measure(options)
+    text = table(read_lines(options.results))
     if options.show:
-        print(table(kept(options)))
+        print(text)
     else:
-        write_table("cohesive.md", "balance_workers", table(kept(options)))
+        write_table("cohesive.md", "balance_workers", text)
 
 
 if __name__ == "__main__":

@@ -15,21 +15,20 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cohesive import LAYERS, SETTINGS
+from command import trained
 from doc_tables import write_table
+from kept_lines import append_line, read_lines
 from starling.store.graph import create_graph
 from starling.stream.readers.open import open_inputs
 
 RESULTS = Path(__file__).parent / "results" / "cohesive_training.jsonl"
-SETTINGS = {"cora": (20, 256), "citeseer": (20, 256), "pubmed": (100, 64), "coauthor_cs": (100, 64)}
-LAYERS = (2, 3, 4)
 
 
 def prepared(name: str, data: Path, folder: Path, seed: int) -> tuple[Path, int]:
@@ -48,23 +47,14 @@ def prepared(name: str, data: Path, folder: Path, seed: int) -> tuple[Path, int]
     return place, cuts[1]
 
 
-def trained(
+def timed(
     graph: Path, side: str, layers: int, options: argparse.Namespace, batches: int, hidden: int, targets: int
 ) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        strategy = (
-            ["cohesive", "--batches", batches] if side == "cohesive" else ["mini", "--batch-size", -(-targets // batches)]
-        )
-        flags = [
-            "train", graph, "--model", "gcn", "--layers", layers, "--hidden", hidden, "--dropout", 0.1, "--epochs", options.epochs,
-            "--evaluate-every", 5, "--lr", 0.005, "--workers", options.workers, "--run", run, "--json", "--strategy", *strategy,
-        ]  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-m", "starling", *map(str, flags)], stdout=subprocess.PIPE, text=True, check=True
-        )
-        told = json.loads(done.stdout)
-        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    strategy = ("cohesive", "--batches", batches) if side == "cohesive" else ("mini", "--batch-size", -(-targets // batches))
+    told, lines = trained(
+        graph, "--model", "gcn", "--layers", layers, "--hidden", hidden, "--dropout", 0.1, "--epochs", options.epochs,
+        "--evaluate-every", 5, "--lr", 0.005, "--workers", options.workers, "--strategy", *strategy,
+    )  # fmt: skip
     epochs = [line["seconds"] for line in lines[1:]]
     evaluating = sum(line["evaluate_seconds"] for line in lines)
     finding = told["seconds"] - sum(line["seconds"] for line in lines) - evaluating
@@ -79,11 +69,10 @@ def measure(options: argparse.Namespace) -> None:
                 graph, targets = prepared(name, options.data, Path(folder), seed)
                 for layers in LAYERS:
                     for side in ("random", "cohesive"):
-                        line = trained(graph, side, layers, options, batches, hidden, targets)
+                        line = timed(graph, side, layers, options, batches, hidden, targets)
                         line |= {"graph": name, "layers": layers, "side": side, "seed": seed, "workers": options.workers}
                         line |= {"epochs": options.epochs, "batches": batches}
-                        with RESULTS.open("a") as file:
-                            file.write(json.dumps(line) + "\n")
+                        append_line(RESULTS, line)
                         print(json.dumps(line), flush=True)
 
 
@@ -121,7 +110,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.render:
         measure(options)
-    write_table("cohesive.md", "cohesive_training", table([json.loads(line) for line in RESULTS.read_text().splitlines()]))
+    write_table("cohesive.md", "cohesive_training", table(read_lines(RESULTS)))
 
 
 if __name__ == "__main__":

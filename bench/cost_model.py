@@ -16,8 +16,6 @@ import argparse
 import itertools
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from command import starling, trained
 from doc_tables import write_table
 from starling.plan.calibration import Rates, read_calibration
 from starling.plan.expected_sizes import degrees_of, expected_sizes, whole_sizes
@@ -71,23 +70,13 @@ def settings() -> list[Setting]:
     return found
 
 
-def starling(*arguments: object) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "starling", *map(str, arguments), "--json"], stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(done.stdout)
-
-
 def epochs_of(setting: Setting, graph: Path, targets: int, epochs: int) -> list[float]:
     """Seconds of each epoch but for the first ones of the process."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        mini = () if setting.strategy == "global" else ("--batch-size", min(BATCH, targets), "--fanouts", setting.fanouts)
-        starling(
-            "train", graph, "--model", setting.model, "--layers", setting.layers, "--hidden", setting.hidden, "--epochs", epochs,
-            "--evaluate-every", epochs, "--strategy", "mini" if mini else "global", *mini, "--run", run,
-        )  # fmt: skip
-        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    mini = () if setting.strategy == "global" else ("--batch-size", min(BATCH, targets), "--fanouts", setting.fanouts)
+    _, lines = trained(
+        graph, "--model", setting.model, "--layers", setting.layers, "--hidden", setting.hidden, "--epochs", epochs,
+        "--evaluate-every", epochs, "--strategy", "mini" if mini else "global", *mini,
+    )  # fmt: skip
     return [line["seconds"] for line in lines[len(lines) // 3 :]]
 
 

@@ -18,10 +18,8 @@ every worker counts as one of another host. Raw lines go to results/data_paralle
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -29,7 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from command import starling, trained
 from doc_tables import write_table
+from kept_lines import append_line, drop_lines, read_lines
+from peers import block_model, distdgl_lines, imported
 
 RESULTS = Path(__file__).parent / "results" / "data_parallel.jsonl"
 WORKERS = 2
@@ -57,7 +58,7 @@ def main() -> None:
     if asked.what != "render":
         asked.place.mkdir(parents=True, exist_ok=True)
         {"distdgl": beside_distdgl, "ablation": ablation, "cache": caches}[asked.what](asked)
-    lines = [json.loads(line) for line in asked.output.read_text().splitlines()]
+    lines = read_lines(asked.output)
     for name, table in (("distdgl", distdgl_table), ("ablation", ablation_table), ("cache", cache_table)):
         if mine := [line for line in lines if line["what"] == name]:
             if asked.output == RESULTS:
@@ -77,7 +78,7 @@ def beside_distdgl(asked: argparse.Namespace) -> None:
     for number in range(asked.rounds):
         write(asked, "distdgl", "distdgl", number, distdgl(asked, graph))
         for case, flags in cases:
-            write(asked, "distdgl", case, number, trained(asked, parts, *flags))
+            write(asked, "distdgl", case, number, timed(asked, parts, *flags))
 
 
 def ablation(asked: argparse.Namespace) -> None:
@@ -95,7 +96,7 @@ def ablation(asked: argparse.Namespace) -> None:
     keep_others(asked, "ablation")
     for number in range(asked.rounds):
         for case, parts, flags in cases:
-            write(asked, "ablation", case, number, trained(asked, parts, "--transport", "gloo", *flags))
+            write(asked, "ablation", case, number, timed(asked, parts, "--transport", "gloo", *flags))
 
 
 def caches(asked: argparse.Namespace) -> None:
@@ -104,27 +105,18 @@ def caches(asked: argparse.Namespace) -> None:
     for number in range(asked.rounds):
         for size in asked.caches.split(","):
             flags = () if size == "0" else ("--cache", size)
-            write(asked, "cache", size, number, trained(asked, parts, "--transport", "gloo", *flags))
+            write(asked, "cache", size, number, timed(asked, parts, "--transport", "gloo", *flags))
 
 
 def keep_others(asked: argparse.Namespace, what: str) -> None:
     """Lines of this measurement on this graph are replaced."""
-    before = asked.output.read_text().splitlines() if asked.output.exists() else []
-    kept = [line for line in before if (json.loads(line)["what"], json.loads(line)["graph"]) != (what, name_of(asked))]
-    asked.output.write_text("".join(f"{line}\n" for line in kept))
+    drop_lines(asked.output, lambda line: (line["what"], line["graph"]) == (what, name_of(asked)))
 
 
 def write(asked: argparse.Namespace, what: str, case: str, number: int, found: dict[str, Any]) -> None:
-    known = {
-        "what": what,
-        "graph": name_of(asked),
-        "case": case,
-        "round": number,
-        "fanouts": asked.fanouts,
-        "batch": asked.batch,
-    }
-    with asked.output.open("a") as file:
-        file.write(json.dumps({**known, **found, "load": os.getloadavg()[0]}) + "\n")
+    known = {"what": what, "graph": name_of(asked), "case": case, "round": number}
+    known |= {"fanouts": asked.fanouts, "batch": asked.batch}
+    append_line(asked.output, {**known, **found, "load": os.getloadavg()[0]})
     print(f"{what}, {case}: {found['batches_per_s']:.2f} batches/s", file=sys.stderr, flush=True)
 
 
@@ -132,63 +124,46 @@ def name_of(asked: argparse.Namespace) -> str:
     return asked.graph.name if asked.graph else f"{asked.nodes:,} nodes"
 
 
+def size_of(asked: argparse.Namespace) -> dict[str, int]:
+    return {name: getattr(asked, name) for name in ("nodes", "edges", "classes", "features")}
+
+
 def peers_graph(asked: argparse.Namespace) -> Path:
     """The graph as the peers keep it."""
     if asked.graph:
         return asked.graph
     place = asked.place / f"graph-{asked.nodes}"
-    if not place.exists():
-        size = [f"--{name}={getattr(asked, name)}" for name in ("nodes", "edges", "classes", "features")]
-        subprocess.run(
-            [sys.executable, str(asked.peers / "graph.py"), "make", str(place), *size], check=True, stdout=subprocess.DEVNULL
-        )
-    return place
+    return place if place.exists() else block_model(asked.peers, place, **size_of(asked))
 
 
-def imported(asked: argparse.Namespace) -> Path:
+def our_graph(asked: argparse.Namespace) -> Path:
     """The same graph as ours, with few enough training nodes for short epochs; a generated one where there are no peers."""
     ours = asked.place / f"ours-{name_of(asked).replace(',', '').replace(' ', '-')}"
     if ours.exists():
         return ours
-    if asked.graph is None and asked.peers is None:
-        size = [f"--{name}={getattr(asked, name)}" for name in ("nodes", "edges", "classes", "features")]
-        train = round(100 * asked.train / asked.nodes)
-        starling("generate", "dcsbm", *size, "--split", f"{train}/10/10", "-o", ours)
-        return ours
-    graph = peers_graph(asked)
-    y, train = np.load(graph / "y.npy"), np.flatnonzero(np.load(graph / "train.npy"))
-    mask = np.isin(np.arange(len(y)), np.random.default_rng(0).permutation(train)[: asked.train])
-    with tempfile.TemporaryDirectory(dir=asked.place) as scratch:
-        tables = {"x": np.load(graph / "x.npy"), "y": y, "train_mask": mask, "test_mask": ~mask}
-        np.savez(Path(scratch) / "graph.npz", edge_index=np.load(graph / "edges.npy").T, num_nodes=len(y), **tables)
-        starling("import", Path(scratch) / "graph.npz", "-o", ours)
+    if asked.graph or asked.peers:
+        return imported(peers_graph(asked), ours, asked.train)
+    size = [f"--{name}={value}" for name, value in size_of(asked).items()]
+    starling("generate", "dcsbm", *size, "--split", f"{round(100 * asked.train / asked.nodes)}/10/10", "-o", ours)
     return ours
 
 
 def partitioned(asked: argparse.Namespace, method: str, count: int) -> Path:
-    graph = imported(asked)
+    graph = our_graph(asked)
     parts = graph.with_name(f"{graph.name}-{method}-{count}")
     if not parts.exists():
         starling("partition", graph, "-p", count, "--method", method, "-o", parts)
     return parts
 
 
-def starling(*arguments: object) -> Any:
-    command = [sys.executable, "-m", "starling", *map(str, arguments), "--json"]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
-
-
-def trained(asked: argparse.Namespace, parts: Path, *flags: object) -> dict[str, Any]:
+def timed(asked: argparse.Namespace, parts: Path, *flags: object) -> dict[str, Any]:
     """Batches of all workers a second, over the epochs after the first."""
     layers = len(asked.fanouts.split(","))
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        model = ("--model", "sage", "--hidden", asked.hidden, "--layers", layers, "--lr", 0.01)
-        batches = ("--strategy", "mini", "--fanouts", asked.fanouts, "--batch-size", WORKERS * asked.batch)
-        team = ("--parallel", "data", "--workers", WORKERS, "--threads", 1)
-        length = ("--epochs", asked.epochs, "--evaluate-every", asked.epochs, "--run", run)
-        told = starling("train", parts, *model, *batches, *team, *length, *flags)
-        epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    model = ("--model", "sage", "--hidden", asked.hidden, "--layers", layers, "--lr", 0.01)
+    batches = ("--strategy", "mini", "--fanouts", asked.fanouts, "--batch-size", WORKERS * asked.batch)
+    team = ("--parallel", "data", "--workers", WORKERS, "--threads", 1)
+    length = ("--epochs", asked.epochs, "--evaluate-every", asked.epochs)
+    told, epochs = trained(parts, *model, *batches, *team, *length, *flags)
     steps = -(-count_of(parts, "train") // (WORKERS * asked.batch))
     seconds = [line["seconds"] for line in epochs[1:]]
     return {
@@ -208,12 +183,8 @@ def count_of(parts: Path, split: str) -> int:
 
 
 def distdgl(asked: argparse.Namespace, graph: Path) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        flags = ["--parts", WORKERS, "--trainers", WORKERS, "--threads", 1, "--fanouts", asked.fanouts, "--full-layers", ""]
-        size = ["--batch", asked.batch, "--steps", asked.steps, "--hidden", asked.hidden, "--work", folder, "--timeout", 1200]
-        command = [str(asked.peers / "distdgl_run"), str(graph), *map(str, flags), *map(str, size)]
-        ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    batches = ("--fanouts", asked.fanouts, "--full-layers", "", "--batch", asked.batch, "--steps", asked.steps)
+    lines = distdgl_lines(asked.peers, graph, WORKERS, *batches, "--hidden", asked.hidden, "--timeout", 1200)
     (found,) = [line for line in lines if line["measure"] == "sampled_training"]
     return {key: value for key, value in found.items() if key not in ("graph", "batch", "fanouts")}
 

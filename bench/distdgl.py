@@ -18,15 +18,14 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from command import starling, trained
 from doc_tables import write_table
+from peers import block_model, distdgl_lines, imported
 
 RESULTS = Path(__file__).parent / "results" / "distdgl.json"
 WORKERS, STEPS, EPOCHS = 2, 4, 4
@@ -53,7 +52,8 @@ def main() -> None:
 
 def measure(asked: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
     """All rounds; in each, first one side and then the other goes through all depths."""
-    graph = asked.graph or made_graph(asked.peers, scratch)
+    size = {"nodes": 200_000, "edges": 5_000_000, "classes": 40, "features": 128, "seed": 0}
+    graph = asked.graph or block_model(asked.peers, scratch / "graph", **size)
     parts, lines = our_parts(graph, asked.batch, scratch), []
     for number in range(asked.rounds):
         for layers in map(int, asked.layers.split(",")):
@@ -64,37 +64,17 @@ def measure(asked: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def made_graph(peers: Path, scratch: Path) -> Path:
-    size = ["--nodes", "200000", "--edges", "5000000", "--classes", "40", "--features", "128", "--seed", "0"]
-    made = [sys.executable, str(peers / "graph.py"), "make", str(scratch / "graph"), *size]
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
-    return scratch / "graph"
-
-
 def our_parts(graph: Path, batch: int, scratch: Path) -> Path:
     """The same graph in two parts, with as many of its training nodes as make `STEPS` steps."""
-    y, train = np.load(graph / "y.npy"), np.flatnonzero(np.load(graph / "train.npy"))
-    chosen = np.random.default_rng(0).permutation(train)[: STEPS * batch]
-    mask = np.isin(np.arange(len(y)), chosen)
-    tables = {"x": np.load(graph / "x.npy"), "y": y, "train_mask": mask, "test_mask": ~mask}
-    np.savez(scratch / "graph.npz", edge_index=np.load(graph / "edges.npy").T, num_nodes=len(y), **tables)
-    starling("import", scratch / "graph.npz", "-o", scratch / "imported")
-    starling("partition", scratch / "imported", "-p", WORKERS, "-o", scratch / "parts")
+    ours = imported(graph, scratch / "imported", STEPS * batch)
+    starling("partition", ours, "-p", WORKERS, "-o", scratch / "parts")
     return scratch / "parts"
 
 
-def starling(*arguments: object) -> Any:
-    command = [sys.executable, "-m", "starling", *map(str, arguments), "--json"]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
-
-
 def starling_run(asked: argparse.Namespace, parts: Path, layers: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        model = ("--model", "gcn", "--layers", layers, "--hidden", asked.hidden, "--lr", 0.01)
-        team = ("--workers", WORKERS, "--threads", 1, "--strategy", "mini", "--batch-size", asked.batch)
-        told = starling("train", parts, *model, *team, "--epochs", EPOCHS, "--evaluate-every", EPOCHS, "--run", run)
-        epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    model = ("--model", "gcn", "--layers", layers, "--hidden", asked.hidden, "--lr", 0.01)
+    team = ("--workers", WORKERS, "--threads", 1, "--strategy", "mini", "--batch-size", asked.batch)
+    told, epochs = trained(parts, *model, *team, "--epochs", EPOCHS, "--evaluate-every", EPOCHS)
     return {
         "seconds_per_step": statistics.median(line["seconds"] for line in epochs[1:-1]) / STEPS,
         "epoch_seconds": [line["seconds"] for line in epochs],
@@ -106,23 +86,8 @@ def starling_run(asked: argparse.Namespace, parts: Path, layers: int) -> dict[st
 
 
 def distdgl(asked: argparse.Namespace, graph: Path, layers: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        flags = [
-            "--parts",
-            str(WORKERS),
-            "--trainers",
-            str(WORKERS),
-            "--threads",
-            "1",
-            "--fanouts",
-            "",
-            "--full-layers",
-            str(layers),
-        ]
-        size = ["--full-batch", str(asked.batch), "--full-steps", str(STEPS), "--hidden", str(asked.hidden), "--work", folder]
-        command = [str(asked.peers / "distdgl_run"), str(graph), *flags, *size]
-        ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    steps = ("--fanouts", "", "--full-layers", layers, "--full-batch", asked.batch, "--full-steps", STEPS)
+    lines = distdgl_lines(asked.peers, graph, WORKERS, *steps, "--hidden", asked.hidden)
     (found,) = [line for line in lines if line["measure"] == "full_neighbour_training"]
     return {**found, "partition": [line for line in lines if line["measure"] == "partition"]}
 

@@ -16,17 +16,17 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from command import ProgramFailed, printed, starling, trained
+from doc_tables import write_table
+
 HERE = Path(__file__).parent
-RESULTS, DOCUMENT = HERE / "results" / "embeddings.json", HERE.parent / "docs" / "embeddings.md"
-BEGIN, END = "<!-- embeddings: begin -->", "<!-- embeddings: end -->"
-STARLING = [sys.executable, "-m", "starling"]
+RESULTS = HERE / "results" / "embeddings.json"
 GROUPS, OWN_GROUP = 40, 0.7
 
 TITLES = {
@@ -70,44 +70,36 @@ def make_graph(args: argparse.Namespace, folder: Path) -> None:
     item = np.where(draw.random(pairs) < OWN_GROUP, own, draw.integers(0, args.items, pairs))
     np.save(folder / "edges.npy", np.stack([user, args.users + item], 1).astype(np.int32))
     np.save(folder / "y.npy", group)
-    nodes = str(args.users + args.items)
-    given = ["--undirected", "--labels", str(folder / "y.npy"), "--num-nodes", nodes, "--split", "60/20/20"]
-    for command in (
-        ["import", str(folder / "edges.npy"), "-o", str(folder / "graph"), *given, "--quiet"],
-        ["partition", str(folder / "graph"), "-o", str(folder / "parts"), "-p", "2", "--quiet"],
-    ):
-        subprocess.run([*STARLING, *command], check=True, stdout=subprocess.DEVNULL)
+    given = ("--undirected", "--labels", folder / "y.npy", "--num-nodes", args.users + args.items, "--split", "60/20/20")
+    starling("import", folder / "edges.npy", "-o", folder / "graph", *given)
+    starling("partition", folder / "graph", "-o", folder / "parts", "-p", 2)
 
 
-def starling_line(args: argparse.Namespace, folder: Path, side: str, turn: int) -> dict[str, Any]:
+def line_of(args: argparse.Namespace, folder: Path, side: str) -> dict[str, Any]:
+    """A contestant's numbers; a failure of one is recorded, not hidden."""
+    try:
+        return (starling_line if side.startswith("starling") else dgl_line)(args, folder, side)
+    except ProgramFailed as failure:
+        return {"failed": failure.stderr[-500:]}
+
+
+def starling_line(args: argparse.Namespace, folder: Path, side: str) -> dict[str, Any]:
     """Train by the command line; epochs out of the run's metrics."""
-    run = folder / f"run-{side.replace(' ', '-')}-{turn}"
-    how = ["--model", "sage", "--layers", "2", "--hidden", str(args.hidden), "--strategy", "mini"]
-    how += ["--batch-size", str(args.batch), "--fanouts", args.fanouts, "--embedding-dim", str(args.dim)]
-    how += ["--epochs", str(args.epochs), "--evaluate-every", str(args.epochs), "--lr", "0.01"]
-    if side == "starling 1":
-        where = [str(folder / "graph")]
-    else:
-        where = [str(folder / "parts"), "--workers", "2", "--parallel", side.split()[1]]
-    ended = subprocess.run(
-        [*STARLING, "train", *where, *how, "--run", str(run), "--json", "--quiet"], capture_output=True, text=True, check=False
-    )
-    if ended.returncode:
-        return {"failed": ended.stderr[-500:]}
-    summary = json.loads(ended.stdout)
-    epochs = [json.loads(line)["seconds"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return {"epoch_seconds": epochs[1:], "test": summary["test"], "peak_rss_bytes": summary["peak_rss_bytes"]}
+    model = ("--model", "sage", "--layers", 2, "--hidden", args.hidden, "--embedding-dim", args.dim, "--lr", 0.01)
+    batches = ("--strategy", "mini", "--batch-size", args.batch, "--fanouts", args.fanouts)
+    length = ("--epochs", args.epochs, "--evaluate-every", args.epochs)
+    alone = side == "starling 1"
+    team = () if alone else ("--workers", 2, "--parallel", side.split()[1])
+    told, (_, *epochs) = trained(folder / ("graph" if alone else "parts"), *team, *model, *batches, *length)
+    seconds = [line["seconds"] for line in epochs]
+    return {"epoch_seconds": seconds, "test": told["test"], "peak_rss_bytes": told["peak_rss_bytes"]}
 
 
 def dgl_line(args: argparse.Namespace, folder: Path, side: str) -> dict[str, Any]:
     """DGL's script on the same graph, in DGL's environment."""
-    command = [str(args.dgl_python), str(HERE / "embeddings_dgl.py"), str(folder / "graph"), "--trainers", side.split()[1]]
-    for name in ("dim", "hidden", "batch", "fanouts", "epochs"):
-        command += [f"--{name}", str(getattr(args, name))]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        return {"failed": ended.stderr[-500:]}
-    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    flags = [f"--{name}={getattr(args, name)}" for name in ("dim", "hidden", "batch", "fanouts", "epochs")]
+    told = printed(args.dgl_python, HERE / "embeddings_dgl.py", folder / "graph", "--trainers", side.split()[1], *flags)
+    found: dict[str, Any] = json.loads(told.splitlines()[-1])
     return found
 
 
@@ -122,8 +114,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         for turn in range(args.rounds):
             for side in sides:
                 load = os.getloadavg()[0]
-                found = starling_line(args, folder, side, turn) if side.startswith("starling") else dgl_line(args, folder, side)
-                lines.append({"side": side, "round": turn, "load": load, **found})
+                lines.append({"side": side, "round": turn, "load": load, **line_of(args, folder, side)})
                 print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
     settings = {
         name: getattr(args, name) for name in ("users", "items", "edges", "dim", "hidden", "batch", "fanouts", "epochs")
@@ -160,13 +151,6 @@ def _median(document: dict[str, Any], side: str) -> float | None:
     return statistics.median(found) if found else None
 
 
-def write_table(document: dict[str, Any]) -> None:
-    text = DOCUMENT.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{table(document)}\n{END}{after}")
-
-
 def main() -> None:
     args = arguments()
     if not args.render:
@@ -176,7 +160,7 @@ def main() -> None:
     document = json.loads(args.output.read_text())
     print(table(document))
     if args.output == RESULTS:
-        write_table(document)
+        write_table("embeddings.md", "embeddings", table(document))
 
 
 if __name__ == "__main__":

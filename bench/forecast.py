@@ -16,15 +16,16 @@ import itertools
 import json
 import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-RESULTS, DOCUMENT = HERE / "results" / "forecast.json", HERE.parent / "docs" / "forecast.md"
+from command import ProgramFailed, starling
+from doc_tables import write_table
+
+RESULTS = Path(__file__).parent / "results" / "forecast.json"
 Line = dict[str, Any]
 
 GRAPHS = {
@@ -53,13 +54,12 @@ ALIPAY = (
 )  # fmt: skip
 
 
-def starling(*arguments: object) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "starling", *map(str, arguments), "--json"], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        return {"failed": done.stderr.strip().splitlines()[-1:], "status": done.returncode}
-    return json.loads(done.stdout)
+def attempted(*arguments: object) -> Any:
+    """What a command answers, or how it failed, where that is a result too."""
+    try:
+        return starling(*arguments)
+    except ProgramFailed as failure:
+        return {"failed": [failure.last_line], "status": failure.status}
 
 
 def prepared(place: Path, name: str, scale: float) -> Path:
@@ -67,10 +67,8 @@ def prepared(place: Path, name: str, scale: float) -> Path:
     graph = place / name
     if not graph.exists():
         nodes, edges = int(nodes * scale), int(edges * scale)
-        made = starling(
-            "generate", kind, "--nodes", nodes, "--edges", edges, "--features", features, "--classes", classes, "-o", graph
-        )
-        assert "failed" not in made, made
+        size = ("--nodes", nodes, "--edges", edges, "--features", features, "--classes", classes)
+        starling("generate", kind, *size, "-o", graph)
     return graph
 
 
@@ -80,9 +78,9 @@ def run(command: str, place: Path, epochs: int) -> Any:
     for first in before:
         words = shlex.split(first)
         if not Path(words[words.index("-o") + 1]).exists():
-            starling(*words[1:])
+            attempted(*words[1:])
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        return starling(*shlex.split(last)[1:], "--epochs", epochs, "--run", Path(folder) / "run")
+        return attempted(*shlex.split(last)[1:], "--epochs", epochs, "--run", Path(folder) / "run")
 
 
 def compared(place: Path, options: argparse.Namespace) -> list[Line]:
@@ -90,7 +88,7 @@ def compared(place: Path, options: argparse.Namespace) -> list[Line]:
     for name, model, layers, hidden, workers, memory in CASES[: options.cases]:
         graph = prepared(place, name, options.scale)
         flags = ("--model", model, "--layers", layers, "--hidden", hidden, "--workers", workers, "--worker-memory", memory)
-        told = starling("forecast", graph, *flags)
+        told = attempted("forecast", graph, *flags)
         case = {"graph": name, "model": model, "layers": layers, "hidden": hidden, "limit": memory, "asked": workers}
         if "failed" in told:
             lines.append({**case, "plan": None, **told})
@@ -118,23 +116,12 @@ def scaled(place: Path, options: argparse.Namespace) -> list[Line]:
         graph = prepared(place, name, options.scale)
         flags = ("--model", model, "--layers", layers, "--hidden", hidden, "--threads", 1)
         told = starling("forecast", graph, *flags, "--workers", 4, "--strategy", "global", "--simulate", 4)
-        assert "failed" not in told, told
         for point in told["simulation"]["points"]:
             with tempfile.TemporaryDirectory(dir=place) as folder:
-                measured = starling(
-                    "train",
-                    graph,
-                    *flags,
-                    "--workers",
-                    point["workers"],
-                    "--epochs",
-                    options.epochs,
-                    "--run",
-                    Path(folder) / "run",
-                )
-            lines.append(
-                {"graph": name, "model": model, "layers": layers, "hidden": hidden, "point": point, "measured": measured}
-            )
+                team = ("--workers", point["workers"], "--epochs", options.epochs, "--run", Path(folder) / "run")
+                measured = attempted("train", graph, *flags, *team)
+            case = {"graph": name, "model": model, "layers": layers, "hidden": hidden}
+            lines.append({**case, "point": point, "measured": measured})
     return lines
 
 
@@ -144,7 +131,6 @@ def published() -> list[Line]:
     for network, more in itertools.product(("1Gbit,200us", "10Gbit,100us"), ((), ("--edge-balance", 1.05))):
         limit = ("--workers", 2, "--worker-memory", "16TiB")  # plans beside the simulation would be simulated too
         told = starling("forecast", *ALIPAY, *limit, "--network", network, "--simulate", 1024, *more)
-        assert "failed" not in told, told
         points = {point["workers"]: point for point in told["simulation"]["points"]}
         lines.append({"network": network, "balanced": bool(more), "points": [points[count] for count in (256, 512, 1024)]})
     return lines
@@ -242,13 +228,6 @@ def _mib(count: float) -> str:
     return f"{count / 2**20:,.1f} MiB" if count else "–"
 
 
-def write_tables(kept: Line) -> None:
-    begin, end = "<!-- forecast: begin -->", "<!-- forecast: end -->"
-    text = DOCUMENT.read_text()
-    before, rest = text.split(begin)
-    DOCUMENT.write_text(f"{before}{begin}\n{tables(kept)}\n{end}{rest.split(end)[1]}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "starling-forecast")
@@ -260,9 +239,9 @@ def main() -> None:
     parser.add_argument("--tables", action="store_true", help="measure nothing")
     parser.add_argument("--print", action="store_true", dest="show", help="print the tables, leave the docs alone")
     options = parser.parse_args()
-    kept = (
-        json.loads(options.results.read_text()) if options.results.exists() else {"plans": [], "scaling": [], "published": []}
-    )
+    kept = {"plans": [], "scaling": [], "published": []}
+    if options.results.exists():
+        kept = json.loads(options.results.read_text())
     place = options.place / f"{options.scale:g}"
     place.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -278,7 +257,7 @@ def main() -> None:
     if options.show:
         print(tables(kept))
     else:
-        write_tables(kept)
+        write_table("forecast.md", "forecast", tables(kept))
 
 
 if __name__ == "__main__":

@@ -12,25 +12,18 @@ where those of a graph of the same name are replaced, and the tables into docs/e
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from command import starling, trained
 from doc_tables import write_table
+from kept_lines import append_line, drop_lines, read_lines
 
 RESULTS = Path(__file__).parent / "results" / "hybrid.jsonl"
-
-
-def starling(*arguments: object) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "starling", *map(str, arguments), "--json"], stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(done.stdout)
 
 
 def prepared(place: Path, options: argparse.Namespace) -> Path:
@@ -45,26 +38,11 @@ def prepared(place: Path, options: argparse.Namespace) -> Path:
     return graph
 
 
-def trained(data: Path, model: str, workers: int, options: argparse.Namespace, *flags: object) -> dict[str, Any]:
+def timed(data: Path, model: str, workers: int, options: argparse.Namespace, *flags: object) -> dict[str, Any]:
     """Seconds of the epochs after the first, the largest worker's memory, bytes an epoch."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        common = ("--hidden", options.hidden, "--layers", options.layers, "--epochs", options.epochs, "--threads", 1)
-        told = starling(
-            "train",
-            data,
-            "--model",
-            model,
-            "--workers",
-            workers,
-            *common,
-            "--evaluate-every",
-            options.epochs,
-            "--run",
-            run,
-            *flags,
-        )
-        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    size = ("--hidden", options.hidden, "--layers", options.layers)
+    length = ("--epochs", options.epochs, "--evaluate-every", options.epochs)
+    told, lines = trained(data, "--model", model, "--workers", workers, "--threads", 1, *size, *length, *flags)
     return {
         "seconds": [line["seconds"] for line in lines[1:]],
         "peak_rss_bytes": told["peak_rss_bytes"],
@@ -89,7 +67,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.render:
         measure(options)
-    write_table("engine.md", "hybrid", tables([json.loads(line) for line in RESULTS.read_text().splitlines()]))
+    write_table("engine.md", "hybrid", tables(read_lines(RESULTS)))
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -102,18 +80,15 @@ def measure(options: argparse.Namespace) -> None:
         ("4 workers", place / "p4", 4, ()),
         ("4 workers, boundary 0.1", place / "p4", 4, ("--boundary", 0.1)),
     ]
-    before = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    kept = [line for line in before if json.loads(line)["graph"] != options.name]
-    RESULTS.write_text("".join(f"{line}\n" for line in kept))
+    drop_lines(RESULTS, lambda line: line["graph"] == options.name)
     base = base_bytes(options)
     for number in range(options.rounds):
         for model in options.models.split(","):
             for label, data, workers, flags in cases:
-                line = trained(data, model, workers, options, *flags)
+                line = timed(data, model, workers, options, *flags)
                 known = {"graph": options.name, "model": model, "case": label, "round": number, "base_rss_bytes": base}
                 size = {name: getattr(options, name) for name in ("nodes", "edges", "features", "hidden", "layers")}
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps({**known, **line, **size, "load": os.getloadavg()[0]}) + "\n")
+                append_line(RESULTS, {**known, **line, **size, "load": os.getloadavg()[0]})
                 print(f"{model}, {label}: {_median([line]):.3f} s", file=sys.stderr, flush=True)
 
 

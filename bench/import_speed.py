@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from command import printed, starling
 from starling.core.environment import thread_count
 from starling.core.keyed import stream_key, units
 from starling.core.memory import format_bytes, parse_bytes
@@ -106,17 +106,14 @@ FORMATS: dict[str, tuple[str, Callable[[Path, int, int], None]]] = {
 
 def run_import(path: Path, memory: str) -> tuple[dict[str, float], float]:
     """The import's own report, and its wall time from start to exit."""
-    output = path.parent / "graph"
-    command = [str(Path(sys.executable).parent / "starling"), "import", str(path), "-o", str(output)]
     began = time.monotonic()
-    done = subprocess.run([*command, "--memory", memory, "--force", "--json"], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout), time.monotonic() - began
+    report = starling("import", path, "-o", path.parent / "graph", "--memory", memory, "--force")
+    return report, time.monotonic() - began
 
 
 def drain(path: Path, memory: str) -> float:
     """Edges a second of the reader alone."""
-    command = [sys.executable, "-c", DRAIN, str(path), str(parse_bytes(memory))]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return float(printed(sys.executable, "-c", DRAIN, path, parse_bytes(memory)))
 
 
 def measure(name: str, folder: Path, edges: int, nodes: int, memory: str) -> Measurement:

@@ -13,42 +13,32 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from command import STARLING, ProgramFailed, starling
 from doc_tables import write_table
+from kept_lines import read_lines
 from memory_cgroup import forget, memory_group, run_in
 from starling.core.memory import format_bytes, parse_bytes
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results" / "out_of_core.json"
-STARLING = [sys.executable, "-m", "starling"]
+RESULTS = Path(__file__).parent / "results" / "out_of_core.json"
 TRAINING = [
     *("--workers", "1", "--parallel", "data", "--sync", "average", "--strategy", "mini", "--fanouts", "10,5"),
     *("--batch-size", "1024", "--model", "sage", "--hidden", "64", "--seed", "0", "--json"),
 ]
 
 
-def call(*arguments: str) -> dict[str, Any]:
-    done = subprocess.run([*STARLING, *arguments, "--json"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"starling {' '.join(arguments)}\n{done.stderr}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def prepare(asked: argparse.Namespace) -> Path:
     """The parts, made when they are first asked for."""
     graph, parts = asked.work / f"graph-{asked.nodes}", asked.work / f"parts-{asked.nodes}-{asked.parts}"
     if not graph.is_dir() and not parts.is_dir():
-        size = ("--nodes", str(asked.nodes), "--edges", str(asked.nodes * asked.degree), "--features", str(asked.features))
-        kind = ("--classes", str(max(32, asked.nodes // 24_000)), "--mix", "0.1", "--signal", "1", "--split", "10/2/2")
-        call("generate", "dcsbm", *size, *kind, "--memory", "4GiB", "-o", str(graph))
+        size = ("--nodes", asked.nodes, "--edges", asked.nodes * asked.degree, "--features", asked.features)
+        kind = ("--classes", max(32, asked.nodes // 24_000), "--mix", 0.1, "--signal", 1, "--split", "10/2/2")
+        starling("generate", "dcsbm", *size, *kind, "--memory", "4GiB", "-o", graph)
     if not parts.is_dir():
-        call("partition", str(graph), "-p", str(asked.parts), "--memory", "6GiB", "-o", str(parts))
+        starling("partition", graph, "-p", asked.parts, "--memory", "6GiB", "-o", parts)
     return parts
 
 
@@ -60,13 +50,12 @@ def train(asked: argparse.Namespace, parts: Path, *, limited: bool) -> dict[str,
     epochs = ("--epochs", str(asked.epochs), "--evaluate-every", str(asked.epochs), "--run", str(run))
     budget = ("--memory", asked.memory) if limited else ()
     with memory_group(parse_bytes(asked.limit) if limited else None) as group:
-        done = run_in(group, [*STARLING, "train", str(parts), *TRAINING, *epochs, *budget])
+        command = [*STARLING, "train", str(parts), *TRAINING, *epochs, *budget]
+        done = run_in(group, command)
         counted = {"cgroup_peak_bytes": group.read(group.peak), "cgroup_refused": group.read(group.refused)}
     if done.returncode:
-        sys.exit(
-            f"The run {'within the limit' if limited else 'without a limit'} failed ({done.returncode}).\n{done.stderr[-4000:]}"
-        )
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+        raise ProgramFailed(command, done.returncode, done.stderr)
+    lines = read_lines(run / "metrics.jsonl")
     seconds = [line["seconds"] for line in lines]
     evaluating = lines[-1]["evaluate_seconds"]
     return json.loads(done.stdout) | counted | {"epoch_seconds": seconds, "evaluate_seconds": evaluating, "limited": limited}
@@ -108,7 +97,7 @@ def main() -> None:
     if not asked.render:
         asked.work.mkdir(parents=True, exist_ok=True)
         parts = prepare(asked)
-        facts = call("inspect", str(parts))
+        facts = starling("inspect", parts)
         found = {
             **{"nodes": asked.nodes, "edges": facts["edges"], "features": asked.features, "parts": asked.parts},
             **{"features_bytes": 4 * asked.nodes * asked.features, "limit_bytes": parse_bytes(asked.limit)},

@@ -18,13 +18,13 @@ import os
 import platform
 import shlex
 import statistics
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from command import printed_lines
 from starling.core.memory import peak_rss_bytes
 from starling.kernels.csr import csr_from_pairs
 from starling.plan.batch import BatchPlan
@@ -88,14 +88,10 @@ def measure(strategy: Strategy, batch: int, batches: int) -> dict[str, object]:
 
 
 def measure_dgl(args: argparse.Namespace) -> dict[str, object]:
-    command = [*shlex.split(args.dgl), str(args.graph), "--threads", str(args.threads), "--measures", "sampling"]
-    command += ["--fanouts", args.fanouts, "--batch", str(args.batch), "--batches", str(args.batches)]
-    output = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=Path(shlex.split(args.dgl)[-1]).parent
-    ).stdout
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    found: dict[str, object] = next(line for line in lines if line.get("measure") == "sampling")
-    return found
+    program = shlex.split(args.dgl)
+    flags = [f"--{name}={getattr(args, name)}" for name in ("threads", "fanouts", "batch", "batches")]
+    lines = printed_lines(*program, args.graph, "--measures", "sampling", *flags, cwd=Path(program[-1]).parent)
+    return next(line for line in lines if line.get("measure") == "sampling")
 
 
 def main() -> None:

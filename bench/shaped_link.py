@@ -24,15 +24,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from command import printed, starling
 from doc_tables import write_table
+from kept_lines import append_line, read_lines
 
 RESULTS = Path(__file__).parent / "results" / "shaped_link.jsonl"
 BRIDGE, NETWORK = "starling-br", "10.201.7"
 WORKERS = 4
-
-
-def command(*words: object, check: bool = True) -> None:
-    subprocess.run([*map(str, words)], check=check, stdout=subprocess.DEVNULL, stderr=None if check else subprocess.DEVNULL)
 
 
 @contextmanager
@@ -40,25 +38,30 @@ def hosts(rate: str) -> Iterator[list[str]]:
     """Namespaces on one bridge, each of which sends at most at `rate`."""
     names = [f"starling-{number}" for number in range(WORKERS)]
     try:
-        command("ip", "link", "add", BRIDGE, "type", "bridge")
-        command("ip", "link", "set", BRIDGE, "up")
+        printed("ip", "link", "add", BRIDGE, "type", "bridge")
+        printed("ip", "link", "set", BRIDGE, "up")
         for number, name in enumerate(names):
             outer = f"sl{number}"
-            command("ip", "netns", "add", name)
-            command("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", name)
-            command("ip", "link", "set", outer, "master", BRIDGE, "up")
+            printed("ip", "netns", "add", name)
+            printed("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", name)
+            printed("ip", "link", "set", outer, "master", BRIDGE, "up")
             inside = ("ip", "netns", "exec", name)
-            command(*inside, "ip", "addr", "add", f"{NETWORK}.{number + 1}/24", "dev", "eth0")
-            command(*inside, "ip", "link", "set", "eth0", "up")
-            command(*inside, "ip", "link", "set", "lo", "up")
+            printed(*inside, "ip", "addr", "add", f"{NETWORK}.{number + 1}/24", "dev", "eth0")
+            printed(*inside, "ip", "link", "set", "eth0", "up")
+            printed(*inside, "ip", "link", "set", "lo", "up")
             shape = ("root", "tbf", "rate", rate, "burst", "256kbit", "latency", "400ms")
-            command(*inside, "tc", "qdisc", "add", "dev", "eth0", *shape)
+            printed(*inside, "tc", "qdisc", "add", "dev", "eth0", *shape)
         yield names
     finally:
         for number, name in enumerate(names):
-            command("ip", "link", "del", f"sl{number}", check=False)  # at once; with its namespace it would go a little later
-            command("ip", "netns", "del", name, check=False)
-        command("ip", "link", "del", BRIDGE, check=False)
+            removed("link", f"sl{number}")  # at once; with its namespace it would go a little later
+            removed("netns", name)
+        removed("link", BRIDGE)
+
+
+def removed(kind: str, name: str) -> None:
+    """Take something down that may not have been made."""
+    subprocess.run(["ip", kind, "del", name], check=False, capture_output=True)
 
 
 def trained(parts: Path, names: list[str], options: argparse.Namespace, team: dict[str, Any]) -> dict[str, Any]:
@@ -90,16 +93,15 @@ def trained(parts: Path, names: list[str], options: argparse.Namespace, team: di
                 process.kill()
         if any(statuses):
             raise SystemExit(f"workers ended with {statuses}")
-        epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        epochs = read_lines(run / "metrics.jsonl")
     sent = sum(sum(worker["bytes_to"]) for worker in epochs[-1]["workers"])
     return {"seconds": [line["seconds"] for line in epochs[1:]], "bytes_sent_per_epoch": sent, "workers": epochs[-1]["workers"]}
 
 
 def made_parts(folder: Path, options: argparse.Namespace) -> Path:
-    starling = [sys.executable, "-m", "starling"]
-    size = ["--nodes", options.nodes, "--edges", options.edges, "--classes", 20, "--features", 100]
-    command(*starling, "generate", "dcsbm", *size, "-o", folder / "graph", "--quiet")
-    command(*starling, "partition", folder / "graph", "-p", WORKERS, "-o", folder / "parts", "--quiet")
+    size = ("--nodes", options.nodes, "--edges", options.edges, "--classes", 20, "--features", 100)
+    starling("generate", "dcsbm", *size, "-o", folder / "graph")
+    starling("partition", folder / "graph", "-p", WORKERS, "-o", folder / "parts")
     return folder / "parts"
 
 
@@ -115,8 +117,7 @@ def measure(parts: Path, options: argparse.Namespace) -> None:
                 for label, team in CASES.items():
                     line = trained(parts.resolve(), names, options, team)
                     known = {"rate": rate, "case": label, "round": number, "load": os.getloadavg()[0]}
-                    with RESULTS.open("a") as file:
-                        file.write(json.dumps({**known, **line}) + "\n")
+                    append_line(RESULTS, {**known, **line})
                     print(f"{rate}, {label}: {statistics.median(line['seconds']):.3f} s", file=sys.stderr, flush=True)
 
 
@@ -150,7 +151,7 @@ def main() -> None:
     if not options.render:
         with tempfile.TemporaryDirectory(prefix="starling-shaped-link-") as folder:
             measure(options.parts or made_parts(Path(folder), options), options)
-    write_table("engine.md", "shaped_link", table([json.loads(line) for line in RESULTS.read_text().splitlines()]))
+    write_table("engine.md", "shaped_link", table(read_lines(RESULTS)))
 
 
 if __name__ == "__main__":

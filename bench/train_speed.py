@@ -23,11 +23,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from train_speed_tables import write_tables
+import numpy as np
+
+from command import starling
+from doc_tables import write_table
+from peers import block_model
+from train_speed_tables import all_tables
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "train_speed.json"
 STARLING = HERE / "train_speed_starling.py"
+SIZE = {"nodes": 200_000, "edges": 5_000_000, "classes": 40, "features": 128, "seed": 0}
+"""The block model of the tables."""
 PARTS = 40
 """Parts of the partition whose node order the `community` rows use: about what fits a second-level cache each."""
 
@@ -73,32 +80,14 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-def make_graph(args: argparse.Namespace, directory: Path) -> Path:
-    """The block model of the table."""
-    command = [sys.executable, str(args.peers / "graph.py"), "make", str(directory / "graph"), "--nodes", "200000"]
-    command += ["--edges", "5000000", "--classes", "40", "--features", "128", "--seed", "0"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return directory / "graph"
-
-
 def make_order(graph: Path, directory: Path) -> tuple[Path, float]:
     """The order in which `starling partition` numbers the nodes, and how long that took."""
-    starling = [sys.executable, "-m", "starling"]
-    nodes = len_of(graph / "y.npy")
+    nodes = len(np.load(graph / "y.npy", mmap_mode="r"))
+    imported, parts = directory / "imported", directory / "parts"
     began = time.perf_counter()
-    imported, parts = str(directory / "imported"), directory / "parts"
-    for command in (
-        ["import", str(graph / "edges.npy"), "-o", imported, "--num-nodes", str(nodes), "--quiet"],
-        ["partition", imported, "-o", str(parts), "-p", str(PARTS), "--quiet"],
-    ):
-        subprocess.run([*starling, *command], check=True, stdout=subprocess.DEVNULL)
+    starling("import", graph / "edges.npy", "-o", imported, "--num-nodes", nodes)
+    starling("partition", imported, "-o", parts, "-p", PARTS)
     return parts / "position_of_global.npy", time.perf_counter() - began
-
-
-def len_of(path: Path) -> int:
-    import numpy as np
-
-    return len(np.load(path, mmap_mode="r"))
 
 
 def lines_of(command: list[str], threads: int) -> list[dict[str, Any]]:
@@ -141,7 +130,7 @@ def main() -> None:
     if not args.render:
         before = json.loads(args.output.read_text()) if args.output.exists() else {"cases": {}}
         with tempfile.TemporaryDirectory() as scratch:
-            graph = args.graph or make_graph(args, Path(scratch))
+            graph = args.graph or block_model(args.peers, Path(scratch) / "graph", **SIZE)
             order, seconds = (args.order, None) if args.order else make_order(graph, Path(scratch))
             for name in args.cases.split(","):
                 measured = measure_case(name, args, graph, order)
@@ -152,7 +141,9 @@ def main() -> None:
                 before["threads"] = args.threads
                 args.output.parent.mkdir(parents=True, exist_ok=True)
                 args.output.write_text(json.dumps(before, indent=1) + "\n")
-    print(write_tables(json.loads(args.output.read_text())))
+    text = all_tables(json.loads(args.output.read_text()))
+    write_table("speed.md", "train_speed", text)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "speed.md"
-BEGIN, END = "<!-- train_speed: begin -->", "<!-- train_speed: end -->"
 Line = dict[str, Any]
 
 
@@ -175,8 +172,7 @@ def failures(document: dict[str, Any]) -> str:
     return "\n".join(["Contestants that failed:", *failed]) if failed else ""
 
 
-def write_tables(document: dict[str, Any]) -> str:
-    """Put the tables between the markers of the document, and return them."""
+def all_tables(document: dict[str, Any]) -> str:
     notes = "\n".join(f"- {note}" for note in document.get("notes", []))
     parts = [
         speed_table(document),
@@ -186,9 +182,4 @@ def write_tables(document: dict[str, Any]) -> str:
         limits_text(document),
         failures(document),
     ]
-    tables = "\n\n".join(part for part in parts if part)
-    if DOCUMENT.exists():
-        text = DOCUMENT.read_text()
-        before, rest = text.split(BEGIN)
-        DOCUMENT.write_text(f"{before}{BEGIN}\n{tables}\n{END}{rest.split(END)[1]}")
-    return tables
+    return "\n\n".join(part for part in parts if part)
