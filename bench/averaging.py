@@ -1,10 +1,12 @@
 """How often to average: intervals of 1, 5, 10, 20 and 50 epochs, time and accuracy (CATGNN's Figure 11).
 
-    python bench/averaging.py [--data DIR] [--graphs coauthor_cs,…] [--models gcn,gat,sage] [--seeds 3] [--render]
+    python bench/averaging.py [--data DIR] [--graphs coauthor_cs,…] [--models gcn,gat,sage] [--seeds 3]
+    python bench/averaging.py --render          # only write the table anew
 
-Four parts by two workers that are processes, 100 epochs of mini-batches as in data_accuracy.py. Every run is a line of
-results/averaging.jsonl; what is there already is not run again. Synchronisation is what workers spent on sending, receiving and
-adding models, without waiting for one another's training. The table goes to docs/model-averaging.md.
+Four parts by two workers that are processes, 100 epochs of mini-batches as in data_accuracy.py: 270 runs, for which plan hours;
+run nothing else. Every run is a line of results/averaging.jsonl; what is there already is not run again, so the script may be
+stopped at any time. Synchronisation is what workers spent on sending, receiving and adding models, without waiting for one
+another's training. The table goes to docs/model-averaging.md.
 """
 
 from __future__ import annotations

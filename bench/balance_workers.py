@@ -2,7 +2,7 @@
 
     python bench/balance_workers.py --data FOLDER      # about seven minutes on two cores; run nothing else
     python bench/balance_workers.py --data FOLDER --graphs cora --epochs 2 --rounds 1 --results trial.jsonl --print
-    python bench/balance_workers.py --render
+    python bench/balance_workers.py --render           # only write the table anew
 
 Every line is a run of ``starling train --strategy cohesive`` on flock parts, one thread a worker; the four take turns, round after
 round. Waiting is the sum over workers of seconds spent waiting for a message or in the reduction that ends a step, where whoever

@@ -1,10 +1,11 @@
 """J(P), the cost of an epoch, of cohesive batches beside random ones and METIS parts, with the paper's constants.
 
     python bench/cohesive.py --data FOLDER [--graphs cora,pubmed] [--seeds 5]
-    python bench/cohesive.py --render
+    python bench/cohesive.py --render           # only write the table anew
 
-Batches partition all nodes, as in CM-GCN. A cell is the median over seeds of 1 − J / J(random); random batches are of equal size,
-METIS parts and cohesive batches within 3 % and 10 %. Raw lines go to ``results/cohesive.json``, the table into docs/cohesive.md.
+Nothing is trained: seconds to minutes a graph. Batches partition all nodes, as in CM-GCN. A cell is the median over seeds of 1 − J
+/ J(random); random batches are of equal size, METIS parts and cohesive batches within 3 % and 10 %. Raw lines go to
+``results/cohesive.json``, in place of those of the same graphs, the table into docs/cohesive.md.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Full-neighbour training on cohesive batches beside random ones, as CM-GCN's Table III: time and accuracy at 2, 3 and 4 layers.
 
     python bench/cohesive_training.py --data FOLDER [--graphs cora,pubmed] [--seeds 4] [--epochs 50] [--workers 1]
-    python bench/cohesive_training.py --render
+    python bench/cohesive_training.py --render  # only write the table anew
 
-A GCN with the paper's split (70 / 20 / 10), hidden columns (256, and 64 on larger graphs), batches (20, and 100) and dropout (0.1).
-Both sides have equally many batches of the training nodes. Runs of the two take turns; seconds are medians of epochs without each
-run's first, accuracy is the mean over seeds at the best validation epoch; `rest_seconds` is what a run takes beside its epochs,
-which for cohesive batches includes finding them. Raw lines go to ``results/cohesive_training.jsonl``, the table into
-docs/cohesive.md.
+A GCN with the paper's split (70 / 20 / 10), hidden columns (256, and 64 on larger graphs), batches (20, and 100) and dropout
+(0.1). Both sides have equally many batches of the training nodes. A graph is 24 runs, in which the two take turns; run nothing
+else. Seconds are medians of epochs without each run's first, accuracy is the mean over seeds at the best validation epoch;
+`rest_seconds` is what a run takes beside its epochs, which for cohesive batches includes finding them. Raw lines are added to
+``results/cohesive_training.jsonl``, the table goes into docs/cohesive.md.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 from kept_lines import Line, read_lines
 
-STARLING = (sys.executable, "-m", "starling")
+STARLING = [sys.executable, "-m", "starling"]
 
 
 class ProgramFailed(SystemExit):
@@ -20,7 +20,7 @@ class ProgramFailed(SystemExit):
     def __init__(self, command: list[str], status: int, stderr: str) -> None:
         self.status, self.stderr = status, stderr
         self.last_line = (stderr.strip().splitlines() or ["(nothing on stderr)"])[-1]
-        words = command[len(STARLING) - 1 :] if tuple(command[: len(STARLING)]) == STARLING else command
+        words = command[2:] if command[:3] == STARLING else command
         super().__init__(f"{' '.join(words[:2])} ended with status {status}: {self.last_line}")
 
 

@@ -1,12 +1,13 @@
 """Predicted against measured time of a training step, over 30 settings of model, strategy and graph.
 
-    python bench/cost_model.py [--calibration FILE] [--tiny]
-    python bench/cost_model.py --render
+    python bench/cost_model.py [--calibration FILE]     # a calibration and 60 runs; run nothing else
+    python bench/cost_model.py --tiny                   # a trial with small graphs that prints the table and keeps nothing
+    python bench/cost_model.py --render                 # only write the table anew
 
 The machine is calibrated first, unless a record is given. Each setting is a run of ``starling train`` in one process with all
 cores, once in each round; its step is the lower quartile of all rounds' epochs, each run's first third left out, divided by their
-steps: as in the calibration, since whatever else the machine does can only make an epoch longer. The prediction prices the sizes of
-real batches (`sizes`) and, of mini-batches, also those expected from degrees alone (`expected`). Raw lines go to
+steps: as in the calibration, since whatever else the machine does can only make an epoch longer. The prediction prices the sizes
+of real batches (`sizes`) and, of mini-batches, also those expected from degrees alone (`expected`). Raw lines go to
 ``results/cost_model.json``, the table into docs/cost-model.md.
 """
 

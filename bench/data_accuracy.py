@@ -1,12 +1,15 @@
-"""Sampled training at 4, 8 and 16 parts beside one process, by both syncs (CATGNN's Figure 7).
+"""Sampled training at 4, 8 and 16 parts beside one process, by both syncs (CATGNN's Figure 7): test accuracy.
 
-    python bench/data_accuracy.py [--data DIR] [--graphs cora,…] [--models gcn,gat,sage] [--seeds 3] [--render]
+    python bench/data_accuracy.py [--data DIR] [--graphs cora,…] [--models gcn,gat,sage] [--syncs gradient,average] [--seeds 3]
+    python bench/data_accuracy.py --render      # only write the table anew
 
-Every run is a line of results/data_accuracy.jsonl; what is there already is not run again, so the script may be stopped at any
-time. As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, test accuracy at the
-best validation. A step has 128 targets of all workers together; with `average` 128 / parts of each part. With `gradient` a team of
-as many workers as parts are threads of one process, whose losses have the bits of processes; with `average` one worker takes all
-parts in turn, which has the bits of any number of them. The table goes to docs/model-averaging.md.
+The 1,008 runs take about a minute of one core each, so choose. Every run is a line of results/data_accuracy.jsonl; what is there
+already is not run again, so the script may be stopped at any time. The table goes to docs/model-averaging.md.
+
+As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, test accuracy at the best
+validation. A step has 128 targets of all workers together; with `average` 128 / parts of each part. With `gradient` a team of as
+many workers as parts are threads of one process, whose losses have the bits of processes; with `average` one worker takes all
+parts in turn, which has the bits of any number of them.
 """
 
 from __future__ import annotations

@@ -3,16 +3,17 @@
     python bench/data_parallel.py distdgl --peers DIR [--graph DIR] --fanouts 25,10 --batch 1024
     python bench/data_parallel.py ablation [--graph DIR | --nodes N --edges E]
     python bench/data_parallel.py cache [--graph DIR | --nodes N --edges E]
-    python bench/data_parallel.py render
+    python bench/data_parallel.py render        # only write the tables anew
 
-DIR of --peers holds graph.py and distdgl_run (which finds its environment beside itself). A graph directory of the peers has edges,
-x, y, train, val and test as .npy files. Without --graph a block model is made, 200,000 nodes by default; for the size of
+What --peers and --graph hold is said in peers.py. Without --graph a block model is made, 200,000 nodes by default; for the size of
 ogbn-products pass --nodes 2400000 --edges 31000000 --features 100 --classes 47 --fanouts 15,10,5.
 
 Both sides: 2 workers of one thread each on this machine, SAGE with 128 hidden columns, Adam, `--batch` targets for each worker and
 step. DistDGL times some steps after the first ones. Of Starling's epochs the first (which compiles) is left out, and so is exact
-evaluation. Runs take turns, round after round; cells are medians. Ablation and cache run over sockets (--transport gloo), where
-every worker counts as one of another host. Raw lines go to results/data_parallel.jsonl, the tables into docs/data-parallel.md.
+evaluation. Runs take turns, round after round (6, 12 and 6 runs, of a minute or so with the default graph); cells are medians.
+Ablation and cache run over sockets (--transport gloo), where every worker counts as one of another host. Raw lines go to
+results/data_parallel.jsonl, in place of those of the same measurement and graph, the tables into docs/data-parallel.md; with
+another --output they are printed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """GCN with all neighbours, 2, 3 and 4 layers deep, by two workers: Starling's hybrid engine beside DistDGL 1.1.3, in turns.
 
-    python bench/distdgl.py --peers DIR [--graph DIR] [--layers 2,3,4] [--rounds 2]
-    python bench/distdgl.py --render
+    python bench/distdgl.py --peers DIR [--graph DIR] [--layers 2,3,4] [--rounds 2]     # some ten minutes on two cores
+    python bench/distdgl.py --render            # only write the table anew
 
-DIR of --peers holds graph.py and distdgl_run (which finds its environment beside itself). A graph directory has edges, x, y and
-train as .npy files; without --graph the 200,000-node block model is made. Both sides: 2 workers of one thread on this machine,
-128 hidden columns, Adam, steps of 2,048 targets in all with all their neighbours. DistDGL's workers each compute 1,024 targets
-with whatever neighbours these need, so rows that both need are computed twice; Starling's compute one step together, each row
-once. DistDGL times some steps after a first one. Starling is given as many training nodes as make four steps; of its epochs the
-first (which compiles) and the last (which need not prepare a next one) are left out. Raw lines go to results/distdgl.json, the
-table into docs/engine.md.
+What --peers and --graph hold is said in peers.py; without --graph the 200,000-node block model is made. Both sides: 2 workers of
+one thread on this machine, 128 hidden columns, Adam, steps of 2,048 targets in all with all their neighbours. DistDGL's workers
+each compute 1,024 targets with whatever neighbours these need, so rows that both need are computed twice; Starling's compute one
+step together, each row once. DistDGL times some steps after a first one. Starling is given as many training nodes as make four
+steps; of its epochs the first (which compiles) and the last (which need not prepare a next one) are left out. Raw lines go to
+results/distdgl.json, the table into docs/engine.md.
 """
 
 from __future__ import annotations

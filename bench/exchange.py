@@ -1,6 +1,6 @@
 """The boundary exchange between workers of one host: shared memory against Gloo's loopback sockets, in one run.
 
-    python bench/exchange.py [--rounds 3] [--output bench/results/exchange.json]
+    python bench/exchange.py [--rounds 3] [--output bench/results/exchange.json]        # about a minute; run nothing else
 
 Every worker belongs to two teams, one of each transport, and a round measures both in turn, so that a noisy machine is noisy to
 both. Two jobs of a layer: `exchange` is all of it, each worker gathering rows of its table for every peer, sending them, and

@@ -1,8 +1,8 @@
 """Memory and time of ``starling generate dcsbm`` at a million nodes, twice, and whether the two runs give the same bytes.
 
-    python bench/generate_memory.py
+    python bench/generate_memory.py             # under a minute
 
-Writes the raw numbers to bench/results/generate_memory.json.
+Writes the raw numbers to bench/results/generate_memory.json, and prints them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Workers that compute one graph together, beside one process: time of an epoch, memory of the largest worker, bytes sent.
 
-    python bench/hybrid.py --nodes 200000 --edges 9300000 --features 128 --classes 40
-    python bench/hybrid.py --nodes 2400000 --edges 62000000 --features 100 --classes 47 --name products
-    python bench/hybrid.py --render
+    python bench/hybrid.py --nodes 200000 --edges 9300000 --features 128 --classes 40       # 24 runs of seconds each
+    python bench/hybrid.py --nodes 2400000 --edges 62000000 --features 100 --classes 47 --name products     # of minutes each
+    python bench/hybrid.py --render             # only write the table anew
 
 Every line is a run of ``starling train`` with one thread a worker; runs take turns, round after round, and a cell is the median of
-all epochs but each run's first. Memory is that beyond a process that trains 100 nodes. Raw lines go to ``results/hybrid.jsonl``,
-where those of a graph of the same name are replaced, and the tables into docs/engine.md.
+all epochs but each run's first. Memory is that beyond a process that trains 100 nodes. The graph and its parts stay in --place for
+a second call. Raw lines go to ``results/hybrid.jsonl``, where those of a graph of the same name are replaced, and the table into
+docs/engine.md.
 """
 
 from __future__ import annotations

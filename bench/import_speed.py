@@ -2,10 +2,11 @@
 
     python bench/import_speed.py [--edges 100000000] [--nodes 10000000] [--memory 1GiB] [--formats npy parquet csv text-csv]
 
-Each file is generated in a temporary folder, imported by a fresh process, and deleted. "Reading alone" drains the reader in
-another fresh process: what is left of the time is numbering, checking and writing. The peak is the resident memory that the
-import saw of itself (VmHWM; what wait4 reports would include this process, from which it was forked). Prints a Markdown table
-and writes the raw numbers to bench/results/import_speed.json.
+The imports alone take two to three minutes, writing 100 million edges as text several GB of disk. Each file is generated in a
+temporary folder, imported by a fresh process, and deleted. "Reading alone" drains the reader in another fresh process: what is
+left of the time is numbering, checking and writing. The peak is the resident memory that the import saw of itself (VmHWM; what
+wait4 reports would include this process, from which it was forked). Prints a Markdown table and writes the raw numbers to
+bench/results/import_speed.json.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rates of the graph kernels beside NumPy and SciPy on the same edges, as ratios within one run.
 
-    python bench/kernels.py [--edges 20000000] [--nodes 1000000] [--repeats 3]
+    python bench/kernels.py [--edges 20000000] [--nodes 1000000] [--repeats 3]      # two to three minutes; run nothing else
 
 Prints a Markdown table and writes the raw seconds to bench/results/kernels.json.
 """

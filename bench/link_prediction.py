@@ -1,10 +1,11 @@
 """Link prediction on real graphs: means over seeds, by one process and by 2 and 4 workers.
 
-    python bench/link_prediction.py [--data DIR] [--only cora,wn18rr] [--workers 1,2,4] [--seeds 5] [--render]
+    python bench/link_prediction.py [--data DIR] [--only cora,wn18rr] [--workers 1,2,4] [--seeds 5]
+    python bench/link_prediction.py --render    # only write docs/link-prediction.md anew
 
-Every run is a JSON line in results/link_prediction.jsonl; what is there already is not run again, so the script may be stopped at
-any time. Runs go seed by seed, so that the tables are whole early. `--render` only writes docs/link-prediction.md anew. Test values
-are those of the epoch that was best on validation.
+The 75 runs take a minute or two each. Every run is a JSON line in results/link_prediction.jsonl; what is there already is not run
+again, so the script may be stopped at any time. Runs go seed by seed, so that the table, in docs/link-prediction.md, is whole
+early. Test values are those of the epoch that was best on validation.
 """
 
 from __future__ import annotations

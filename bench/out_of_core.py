@@ -1,10 +1,12 @@
 """A graph whose features are at least four times the memory trains within it, by model averaging, beside the same without a limit.
 
-    python bench/out_of_core.py [--nodes 12000000] [--parts 48] [--limit 1.5GiB] [--memory 1.2GiB] [--work DIR] [--render]
+    python bench/out_of_core.py [--nodes 12000000] [--parts 48] [--limit 1.5GiB] [--memory 1.2GiB] [--work DIR]
+    python bench/out_of_core.py --render        # only write the table anew
 
 The limit is the kernel's: both runs are commands in a memory cgroup of their own (memory_cgroup.py), page cache included, and the
-files are dropped from the page cache before each. Needs the right to make a cgroup and about 25 GB of disk. The graph and its parts
-stay in --work, so that a second call finds them. Raw numbers go to results/out_of_core.json, the table to docs/model-averaging.md.
+files are dropped from the page cache before each. Needs the right to make a cgroup and about 25 GB of disk. The graph and its
+parts stay in --work, so that a second call finds them; the first takes longest over making them. Raw numbers go to
+results/out_of_core.json, the table to docs/model-averaging.md.
 """
 
 from __future__ import annotations

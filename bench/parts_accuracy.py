@@ -1,11 +1,13 @@
 """Accuracy by number of parts and share of boundary nodes kept: 2, 4 and 8 parts at p = 1 and p = 0.1, beside one process.
 
-    python bench/parts_accuracy.py [--data DIR] [--graphs cora,…] [--seeds 5] [--render]
+    python bench/parts_accuracy.py [--data DIR] [--graphs cora,…] [--seeds 5]
+    python bench/parts_accuracy.py --render     # only write the table anew
 
-Every run is a line of results/parts_accuracy.jsonl; what is there already is not run again, so the script may be stopped at any
-time. Teams are threads of one process (comm/in_process.py): the engine's own code and messages without the cost of starting
-processes, whose losses have the same bits (tests/train/test_sync.py). At p = 0.1 one worker computes all parts, which gives what
-a worker a part gives (tests/engine/hybrid/test_boundary.py). The table goes into docs/engine.md.
+The 245 runs take about an hour of one core. Every run is a line of results/parts_accuracy.jsonl; what is there already is not run
+again, so the script may be stopped at any time. The table goes into docs/engine.md. Teams are threads of one process
+(comm/in_process.py): the engine's own code and messages without the cost of starting processes, whose losses have the same bits
+(tests/train/test_sync.py). At p = 0.1 one worker computes all parts, which gives what a worker a part gives
+(tests/engine/hybrid/test_boundary.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Four workers over a slow link: throughput by share of boundary nodes kept, with and without overlap, in float32 and bfloat16.
 
-    python bench/shaped_link.py [--parts DIR] [--rates 1gbit,100mbit] [--epochs 3] [--rounds 1]
-    python bench/shaped_link.py --render
+    python bench/shaped_link.py [--parts DIR] [--rates 1gbit,100mbit] [--epochs 3] [--rounds 1]     # some minutes, 12 runs
+    python bench/shaped_link.py --render        # only write the table anew
 
 Each worker lives in a network namespace of its own; all are joined by a bridge, and what leaves a namespace is held to the rate
 by tc's token bucket. Needs root, ``ip`` and ``tc``. Namespaces and bridge are taken down again whatever happens. Without --parts

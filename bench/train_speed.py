@@ -3,10 +3,11 @@
     python bench/train_speed.py --peers DIR [--graph DIR] [--dgl-python PY] [--pyg-python PY] [--cases sage,gcn] [--rounds 3]
     python bench/train_speed.py --render           # only write the tables of docs/speed.md again
 
-DIR of --peers holds graph.py, weights.py, dgl_single.py and pyg_single.py. Without --graph the 200,000-node block model is made by
-graph.py; a graph directory holds edges, x, y, train and test as .npy files. In every round each contestant runs once, in a process
-of its own, so that a noisy machine is noisy to all. Cases that are measured replace those of the same name in
-bench/results/train_speed.json; the tables are written between the markers of docs/speed.md.
+The timed epochs alone of all cases and sides are twenty minutes; run nothing else. DIR of --peers holds graph.py, weights.py,
+dgl_single.py and pyg_single.py. Without --graph the 200,000-node block model is made by graph.py; a graph directory holds edges,
+x, y, train and test as .npy files. In every round each contestant runs once, in a process of its own, so that a noisy machine is
+noisy to all. Cases that are measured replace those of the same name in bench/results/train_speed.json; the tables go into
+docs/speed.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Graphs with types and edge attributes: accuracy over seeds and workers, written into docs/heterogeneous.md.
+"""Graphs with types and edge attributes: accuracy over seeds and workers.
 
-    python bench/typed.py [--data DIR] [--graphs rdf_aifb,…] [--seeds 5] [--workers 1,2,4] [--render] [--try]
+    python bench/typed.py [--data DIR] [--graphs rdf_aifb,…] [--seeds 5] [--workers 1,2,4] [--try]
+    python bench/typed.py --render              # only write the table anew
 
-Every run is a JSON line in results/typed.jsonl; what is there already is not run again, so the script may be stopped at any time.
-`--try` trains with validation nodes and prints validation alone: this is how settings were chosen. The table's runs of graphs
-without validation nodes of their own train on all training nodes for a fixed number of epochs, as their papers do.
+The 90 runs take from seconds to eight minutes each, some hours in all. Every run is a JSON line in results/typed.jsonl; what is
+there already is not run again, so the script may be stopped at any time. The table goes into docs/heterogeneous.md. `--try` trains
+with validation nodes and prints validation alone: this is how settings were chosen. The table's runs of graphs without validation
+nodes of their own train on all training nodes for a fixed number of epochs, as their papers do.
 """
 
 from __future__ import annotations
