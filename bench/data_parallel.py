@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from command import starling, trained
+from data_parallel_tables import TABLES
 from doc_tables import write_table
 from kept_lines import append_line, drop_lines, read_lines
 from peers import block_model, distdgl_lines, imported
@@ -60,15 +61,12 @@ def main() -> None:
         asked.place.mkdir(parents=True, exist_ok=True)
         {"distdgl": beside_distdgl, "ablation": ablation, "cache": caches}[asked.what](asked)
     lines = read_lines(asked.output)
-    for name, table in (("distdgl", distdgl_table), ("ablation", ablation_table), ("cache", cache_table)):
+    for name, table in TABLES.items():
         if mine := [line for line in lines if line["what"] == name]:
             if asked.output == RESULTS:
                 write_table("data-parallel.md", f"data-{name}", table(mine))
             else:  # a trial
                 print(table(mine))
-
-
-# ---- measuring ----
 
 
 def beside_distdgl(asked: argparse.Namespace) -> None:
@@ -188,55 +186,6 @@ def distdgl(asked: argparse.Namespace, graph: Path) -> dict[str, Any]:
     lines = distdgl_lines(asked.peers, graph, WORKERS, *batches, "--hidden", asked.hidden, "--timeout", 1200)
     (found,) = [line for line in lines if line["measure"] == "sampled_training"]
     return {key: value for key, value in found.items() if key not in ("graph", "batch", "fanouts")}
-
-
-# ---- tables ----
-
-
-def groups(lines: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for line in lines:
-        found.setdefault((line["graph"], line["case"]), []).append(line)
-    return found
-
-
-def rate(group: list[dict[str, Any]]) -> float:
-    return statistics.median(line["batches_per_s"] for line in group)
-
-
-def distdgl_table(lines: list[dict[str, Any]]) -> str:
-    found = groups(lines)
-    out = ["| graph | fan-outs | DistDGL, batches/s | Starling | times | Starling over sockets | times |"]
-    out.append("|---|---|---:|---:|---:|---:|---:|")
-    for graph in dict.fromkeys(line["graph"] for line in lines):
-        theirs, near, far = (rate(found[graph, case]) for case in ("distdgl", "starling", "starling, sockets"))
-        fanouts = next(line["fanouts"] for line in lines if line["graph"] == graph)
-        out.append(
-            f"| {graph} | {fanouts} | {theirs:.1f} | {near:.1f} | {near / theirs:.2f} | {far:.1f} | {far / theirs:.2f} |"
-        )
-    return "\n".join(out)
-
-
-def ablation_table(lines: list[dict[str, Any]]) -> str:
-    out = ["| graph | | batches/s | times the first | sent an epoch, MiB |", "|---|---|---:|---:|---:|"]
-    first: dict[str, float] = {}
-    for (graph, case), group in groups(lines).items():
-        first.setdefault(graph, rate(group))
-        sent = statistics.median(line["bytes_sent_per_epoch"] for line in group) / 2**20
-        out.append(f"| {graph} | {case} | {rate(group):.2f} | {rate(group) / first[graph]:.2f} | {sent:.0f} |")
-    return "\n".join(out)
-
-
-def cache_table(lines: list[dict[str, Any]]) -> str:
-    out = ["| graph | cache | an epoch, s | sent an epoch, MiB | hit rate |", "|---|---|---:|---:|---:|"]
-    for (graph, case), group in groups(lines).items():
-        seconds = statistics.median(second for line in group for second in line["epoch_seconds"])
-        sent = statistics.median(line["bytes_sent_per_epoch"] for line in group) / 2**20
-        hits = [worker["fetched"]["hit_rate"] for line in group for worker in line["workers"]]
-        rates = [hit for hit in hits if hit is not None]
-        hit = f"{statistics.mean(rates):.0%}" if rates and case != "0" else "–"
-        out.append(f"| {graph} | {case} | {seconds:.2f} | {sent:.0f} | {hit} |")
-    return "\n".join(out)
 
 
 if __name__ == "__main__":
