@@ -59,6 +59,12 @@ DENSE: Tables = {  # 37 edges a node and 474 relations: samples of neighbours, f
     "strategy": {"batch_size": 4096, "fanouts": [15]},
     "run": {"epochs": 12, "evaluate_every": 6},
 }
+SMALL: Tables = {
+    "data": {"normalize": "rows"},
+    "strategy": {"name": "mini", "batch_size": 2000},
+    "optimizer": {"lr": 0.005},
+    "run": {"epochs": 30},
+}
 SAMPLED: Tables = {"strategy": {"name": "mini", "batch_size": 16384, "fanouts": [10, 5]}, "optimizer": {"lr": 0.01}}
 
 
@@ -76,18 +82,7 @@ class LinkGraph:
 GRAPHS = {
     graph.name: graph
     for graph in (
-        LinkGraph(
-            "cora",
-            (
-                SAGE,
-                {
-                    "data": {"normalize": "rows"},
-                    "strategy": {"name": "mini", "batch_size": 2000},
-                    "optimizer": {"lr": 0.005},
-                    "run": {"epochs": 30},
-                },
-            ),
-        ),
+        LinkGraph("cora", (SAGE, SMALL)),
         LinkGraph("ca_astroph", (SAGE, SAMPLED), undirected=True),
         LinkGraph("email_enron", (SAGE, SAMPLED), undirected=True),
         LinkGraph("wn18rr", (DISTMULT,), inverse=True, published="DistMult 0.43 (Dettmers et al. 2018)"),
