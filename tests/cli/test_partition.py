@@ -85,6 +85,8 @@ def test_vertex_cut_kept_or_made_ready(graph: Path, tmp_path: Path, capsys: pyte
     pure = partition(capsys, graph, tmp_path / "pure", "-p", 4, "--method", "hdrf", "--keep-vertex-cut")
     ready = partition(capsys, graph, tmp_path / "ready", "-p", 4, "--method", "hdrf")
     assert (pure["kind"], ready["kind"]) == ("vertex-cut", "edge-cut")
+    hashed = ("--method", "hash", "--set", "by=source", "--keep-vertex-cut")
+    assert partition(capsys, graph, tmp_path / "hashed", "-p", 4, *hashed)["kind"] == "vertex-cut"
     assert sum(record.edges for record in open_parts(tmp_path / "pure").manifest.shards) == open_graph(graph).manifest.edges
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from starling.comm.in_process import run_threads
 from starling.core.errors import InputError
-from starling.launch.preflight import check_parts
-from starling.store.graph import open_graph
+from starling.launch.preflight import check_parts, check_same_parts
 from starling.store.parts import Parts
-from tests.support.graphs import write_graph
 from tests.support.parts import Case, build
 
 PAIRS = np.array([[0, 1], [1, 2], [2, 3], [3, 0]], np.int32)
@@ -29,9 +28,8 @@ def parts(built: Parts, tmp_path: Path) -> Parts:
 
 
 def test_what_fits_is_accepted(built: Parts) -> None:
-    graph = open_graph(built.path.parent / "graph").manifest
     for workers in (1, 2):
-        check_parts(built.path, built.manifest, workers=workers, graph=graph)
+        check_parts(built.path, built.manifest, workers=workers)
 
 
 def test_more_workers_than_parts(built: Parts) -> None:
@@ -47,9 +45,10 @@ def test_one_part(built: Parts) -> None:
 
 
 def test_parts_of_another_graph(built: Parts, tmp_path: Path) -> None:
-    other = write_graph(tmp_path / "other", PAIRS[:, ::-1], 4).manifest
-    with pytest.raises(InputError, match="parts of another graph"):
-        check_parts(built.path, built.manifest, workers=2, graph=other)
+    other = build(Case(4, PAIRS[:3], 2, np.array([0, 0, 1, 1], np.int32)), tmp_path)
+    run_threads(2, lambda team: check_same_parts(built.path, built.manifest, team))
+    with pytest.raises(InputError, match=r"Worker 1 has other parts than worker 0: 4 nodes and 3 edges there, 4 and 4 here"):
+        run_threads(2, lambda team: check_same_parts(built.path, (built if team.rank == 0 else other).manifest, team))
 
 
 def test_a_missing_shard(parts: Parts) -> None:

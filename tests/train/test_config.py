@@ -68,6 +68,10 @@ def test_another_model_drops_settings_but_another_optimizer_does_not() -> None:
         ({"run": {"seed": 10**30}}, r"'seed' of \[run\].*less than 9223372036854775808"),
         ({"model": {"name": 3}}, r"Expected a name in \[model\], got 3"),
         ({"data": {"path": "g"}, "task": {"class_weights": "fair"}}, r"class_weights"),
+        ({"schedule": {"factor": 0.1}}, r"'factor' of \[schedule\] is for step or plateau, got the schedule constant"),
+        ({"schedule": {"name": "step", "least": 0.1}}, r"'least' of \[schedule\] is for cosine or plateau"),
+        ({"sync": {"moments": "reset"}}, r"'moments' of \[sync\] is for --sync average"),
+        ({"task": {"name": "link"}, "link": {"margin": 2.0}}, r"'margin' of \[link\] is for the loss margin, got the loss bce"),
     ],
 )
 def test_refused(tables: dict[str, dict[str, Any]], sentence: str) -> None:

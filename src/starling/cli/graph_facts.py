@@ -8,6 +8,7 @@ from starling.cli.output import memory_line, print_facts
 from starling.core.manifest import GraphManifest
 from starling.core.memory import format_bytes, peak_rss_bytes
 from starling.store.graph import Graph
+from starling.store.parts_manifest import PartsManifest
 
 
 def graph_summary(graph: Graph) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def graph_summary(graph: Graph) -> dict[str, Any]:
     }
 
 
-def feature_width(manifest: GraphManifest) -> int:
+def feature_width(manifest: GraphManifest | PartsManifest) -> int:
     """Features per node; 0 where there are none. With a table per node type, the widest."""
     widths = [table.shape[1] for name, table in manifest.node_tables.items() if name == "x" or name.startswith("x@")]
     return max(widths, default=0)

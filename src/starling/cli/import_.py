@@ -41,7 +41,9 @@ def import_(
     num_nodes: Annotated[int | None, typer.Option(min=1, help="Number of nodes, where the last ones have no edges.")] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(help="What a column is, as role=name: source, destination, weight, attr, type, time. Repeatable."),
+        typer.Option(
+            help="What a column is, as role=name: source, destination, weight, attr, type, time, split, skip. Repeatable."
+        ),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Column separator of text files; guessed by default.")] = None,
     header: Annotated[bool | None, typer.Option(help="Whether text files begin with a header; guessed by default.")] = None,

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from starling.cli.graph_facts import feature_width
 from starling.cli.output import print_facts
 from starling.core.memory import format_bytes
 from starling.store.parts import Parts
@@ -21,7 +22,7 @@ def parts_summary(parts: Parts) -> dict[str, Any]:
         "nodes": manifest.nodes,
         "edges": manifest.edges,
         "directed": manifest.directed,
-        "features": manifest.node_tables["x"].shape[1] if "x" in manifest.node_tables else 0,
+        "features": feature_width(manifest),
         "classes": manifest.labels.classes if manifest.labels else 0,
         "splits": manifest.splits,
         "parts": manifest.parts,

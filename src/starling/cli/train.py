@@ -1,4 +1,4 @@
-"""``starling train``: learn from a graph's labels, in one process."""
+"""``starling train``: learn from a graph or from its parts, in one process or in many."""
 
 from __future__ import annotations
 

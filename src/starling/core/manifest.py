@@ -37,6 +37,11 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @property
+    def changed(self) -> set[str]:
+        """Fields whose values are not their defaults: a file that was written with all of them asks for no more than these."""
+        return {name for name, field in type(self).model_fields.items() if getattr(self, name) != field.default}
+
 
 class FileEntry(Record):
     """Size and checksum of one file."""

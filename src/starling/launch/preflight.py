@@ -1,15 +1,19 @@
-"""What can be known to go wrong before any process is started."""
+"""What can be known to go wrong with parts before any worker reads them."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
+from starling.comm.tags import Channel, make_tag
+from starling.comm.team import Team
 from starling.core.errors import InputError
-from starling.core.manifest import GraphManifest
 from starling.store.parts_manifest import PartsManifest
 
-_EDGES = "edges.npy"
+_SAME_PARTS = make_tag(Channel.SETUP, 1, 0)
 
 
 def check_parts(
@@ -18,10 +22,9 @@ def check_parts(
     *,
     workers: int,
     shared: bool = False,
-    graph: GraphManifest | None = None,
     parts: Iterable[int] | None = None,
 ) -> None:
-    """Refuse a parts directory that `workers` workers cannot share, or that was made of another graph than `graph`.
+    """Refuse a parts directory that `workers` workers cannot share.
 
     `parts` are those whose shards this machine must have, by default all; a machine of several need only have its own. Costs one
     look at each of their files. `shared`: several workers may read one part.
@@ -32,9 +35,18 @@ def check_parts(
             f"Expected at most as many workers as parts, got {workers} workers for {manifest.parts} part{'' if one else 's'} in "
             f"{path}. Pass --workers {manifest.parts}, or partition into more: starling partition GRAPH -p {workers}."
         )
-    if graph is not None and graph.files[_EDGES].sha256 != manifest.input:
-        raise InputError(
-            f"{path} holds parts of another graph ({manifest.nodes:,} nodes and {manifest.edges:,} edges; the graph given has "
-            f"{graph.nodes:,} and {graph.edges:,}). Partition the graph again."
-        )
     manifest.check_shards(path, range(manifest.parts) if parts is None else parts)
+
+
+def check_same_parts(path: Path, manifest: PartsManifest, team: Team) -> None:
+    """Refuse a team whose machines have parts of different graphs, or parts that were cut differently."""
+    cut = manifest.model_dump_json(include={"input", "kind", "parts", "offsets", "halo_hops"})
+    mark = np.frombuffer(hashlib.sha256(cut.encode()).digest(), np.int64)
+    marks = team.all_lists(_SAME_PARTS, np.append(mark, [manifest.nodes, manifest.edges]))
+    for rank, other in enumerate(marks):
+        if not np.array_equal(other, marks[0]):
+            raise InputError(
+                f"Worker {rank} has other parts than worker 0: {other[-2]:,} nodes and {other[-1]:,} edges there, "
+                f"{marks[0][-2]:,} and {marks[0][-1]:,} here, or cut differently. Copy one parts directory to every machine; "
+                f"this worker reads {path}."
+            )

@@ -65,7 +65,7 @@ def _config(spec: dict[str, Any], team: Team) -> RunConfig:
 def _check_own_parts(path: Path, team: Team, *, shared: bool) -> None:
     from starling.core.manifest import read_json
     from starling.engine.hybrid.worker_graph import parts_of_worker
-    from starling.launch.preflight import check_parts
+    from starling.launch.preflight import check_parts, check_same_parts
     from starling.store.parts_manifest import PartsManifest
 
     if team.size == 1:
@@ -77,6 +77,7 @@ def _check_own_parts(path: Path, team: Team, *, shared: bool) -> None:
     manifest = PartsManifest.read(path)
     own = parts_of_worker(team.rank, team.size, manifest.parts)
     check_parts(path, manifest, workers=team.size, shared=shared, parts=own)
+    check_same_parts(path, manifest, team)
 
 
 def _directory(spec: dict[str, Any]) -> RunDirectory | Path | None:

@@ -178,7 +178,9 @@ def _refuse_unused(request: PartitionRequest) -> None:
     """A flag that would change nothing is a misunderstanding."""
     if request.worker_memory is not None and request.parts != "auto":
         raise InputError(f"--worker-memory chooses the number of parts, and -p {request.parts} gives it. Leave one out.")
-    if request.keep_vertex_cut and request.assignment is None and find_method(request.method).kind != "vertex-cut":
+    if not request.keep_vertex_cut or request.assignment is not None:
+        return
+    if make_method(request.method, request.settings).kind != "vertex-cut":
         known = ", ".join(name for name, method in METHODS.items() if method.kind == "vertex-cut")
         raise InputError(f"--keep-vertex-cut is for methods that make a vertex-cut ({known}), which {request.method} does not.")
 

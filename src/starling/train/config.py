@@ -142,6 +142,10 @@ class SyncSettings(Record):
         if self.name != "average" and (self.every or self.correct):
             asked = f"--every {self.every}" if self.every else "--correct"
             raise InputError(f"{asked} is for --sync average; with --sync {self.name} no models are averaged. Leave it out.")
+        if self.name != "average" and (unused := {"correct_steps", "moments"} & self.changed):
+            raise InputError(f"'{min(unused)}' of [sync] is for --sync average, got --sync {self.name}. Leave it out.")
+        if "correct_steps" in self.changed and not self.correct:
+            raise InputError("'correct_steps' of [sync] is for --correct, which is off. Pass --correct, or leave it out.")
         if self.name == "average" and (self.staleness or self.in_flight > 1):
             raise InputError("--staleness and --in-flight are for --sync stale; with --sync average parts train alone.")
         if self.name == "gradient" and (self.staleness or self.in_flight > 1):

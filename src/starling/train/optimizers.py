@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, ReduceLROnPlateau, StepLR
@@ -36,6 +36,14 @@ class OptimizerSettings(Record):
     """Gradients whose norm is larger are scaled down to it; 0 leaves them alone."""
 
 
+_SETTINGS_OF: dict[str, set[str]] = {
+    "constant": set(),
+    "cosine": {"least"},
+    "step": {"every", "factor"},
+    "plateau": {"factor", "patience", "least"},
+}
+
+
 class ScheduleSettings(Record):
     """How the learning rate changes from epoch to epoch."""
 
@@ -48,6 +56,13 @@ class ScheduleSettings(Record):
     """plateau: evaluations without a better validation metric."""
     least: AtLeastZero = 0.0
     """cosine and plateau: the lowest rate."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if unused := self.changed - {"name"} - _SETTINGS_OF[self.name]:
+            owners = " or ".join(name for name, settings in _SETTINGS_OF.items() if min(unused) in settings)
+            raise InputError(f"'{min(unused)}' of [schedule] is for {owners}, got the schedule {self.name}. Leave it out.")
+        return self
 
 
 def make_optimizer(model: nn.Module, settings: OptimizerSettings) -> Optimizer:

@@ -222,6 +222,8 @@ BAD: list[tuple[Tables, str]] = [
     ({"run": {"memory": 1 << 20}}, "needs 640.0 MiB at least; got 1.0 MiB"),
     ({"embedding": {"dim": 4}}, "Rows of embeddings move at their owner"),
     ({"sync": {"every": 0}}, "every"),
+    ({"strategy": {"name": "cohesive"}}, "cohesive batches are found on the whole graph"),
+    ({"sync": {"correct_steps": 2}}, "is for --correct, which is off"),
 ]
 
 

@@ -41,11 +41,15 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
     check_device(config.run.device)
     settings = resolved_model(config.model)
     how = read_settings(config.strategy.name, config.strategy.settings)
+    if config.strategy.name == "cohesive":
+        raise InputError(
+            "With --sync average parts train alone, and cohesive batches are found on the whole graph. Pass --strategy mini or "
+            "cluster, or --sync gradient."
+        )
     memory = data_memory(config, team.size)
     source = open_parts_source(config.data.path, team, request_of(config, memory))
     check_data_parallel(config, how, source.features)
     task = make_task(config.task, source)
-    check_data_parallel(config, how, source.features)
     check_validation(config, source)
     check_shapes(config, source.features.width, task.outputs)
     shapes = shapes_of(source, task.outputs)

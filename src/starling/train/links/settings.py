@@ -48,6 +48,8 @@ class LinkSettings(Record):
             EdgeShares.parse(self.split_edges)
             if self.split == "given":
                 raise InputError("A given split has its own shares, got --split-edges too. Leave one of them out.")
+        if "margin" in self.changed and self.loss != "margin":
+            raise InputError(f"'margin' of [link] is for the loss margin, got the loss {self.loss}. Leave it out.")
         return self
 
     @property
