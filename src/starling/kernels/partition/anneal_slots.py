@@ -123,7 +123,7 @@ def sweep_slots(
 
 
 @compiled
-def list_parts(v: int, slots: Slots, parts: NDArray[np.int64]) -> int:
+def list_parts(v: int, slots: Slots, parts: NDArray[np.int64]) -> int | np.integer:
     """Fill `parts` with those of v's slots, ascending; returns how many."""
     begin, used = np.int64(slots.slot[v]), np.int64(slots.used[v])
     parts[:used] = slots.name[begin : begin + used]

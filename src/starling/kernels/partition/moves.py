@@ -89,9 +89,9 @@ def choose_part(
                 chance[k] = np.exp(behind)
                 total += chance[k]
     rest = drawn * total
-    for k, q in enumerate(options):
+    for k in range(len(options)):
         if chance[k] > 0.0:
             rest -= chance[k]
             if rest < 0.0:
-                return q
+                return int(options[k])
     return -1
