@@ -49,7 +49,7 @@ def balanced_work(config: RunConfig, source: WorkerSource, request: BalanceReque
     batches = fixed_batches(settings, request.labels, run.seed, common)
     cost = GcnCost(request.widths, _shared_constants(settings, request.widths, source))
     made = balance_batches(source, batches, request.layers, cost)
-    strategy = TeamBalanced(made.shares, batches, **common)
+    strategy = TeamBalanced(made.shares, batches, settings.keep, **common)
     balanced = BalancedFiller(
         source,
         filler.whole,

@@ -160,3 +160,15 @@ def test_what_cannot_be_balanced_is_refused(parts: Path, strategy: dict[str, Any
     config = config_of(parts, workers, {"name": "gcn"}, strategy, balance_workers=True, **team)
     with pytest.raises(InputError, match=sentence):
         set_up(config, Team())
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_kept_plans_change_no_bit_and_are_asked_for_once(parts: Path, balanced: bool, tmp_path: Path) -> None:
+    found = []
+    for keep in (0, 1 << 20):
+        strategy = {**COHESIVE, "keep": keep}
+        config = config_of(parts, 2, {"hidden": 8, **MODELS["gcn"]}, strategy, epochs=3, balance_workers=balanced)
+        found.append(learn_together(config, tmp_path / f"{balanced}-{keep}"))
+    for anew, kept in zip(*found, strict=True):
+        assert_identical(anew, kept)
+        assert kept.bytes_sent < anew.bytes_sent, "from the second epoch on nothing is sent for planning"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from starling.plan.batch import BatchPlan, Block
-from starling.plan.cohesive.kept import KeptPlans, kept_bytes
+from starling.plan.cohesive.kept import KeptPlans
 from starling.plan.cohesive.strategy import Cohesive
 from starling.plan.strategy import PlanTask
 from tests.plan.sources import draw_graph, in_words_of_positions
@@ -19,7 +19,7 @@ def plan_of(number: int) -> BatchPlan:
 
 
 def test_a_plan_is_made_once_and_anew_after_regrouping() -> None:
-    kept, made = KeptPlans(1 << 20), []
+    kept, made = KeptPlans[BatchPlan](1 << 20, lambda plan: 1.0), []
 
     def plan(grouping: int, number: int) -> BatchPlan:
         return kept.plan(grouping, number, lambda: made.append(number) or plan_of(number))  # type: ignore[func-returns-value]
@@ -33,8 +33,7 @@ def test_a_plan_is_made_once_and_anew_after_regrouping() -> None:
 
 
 def test_what_does_not_fit_is_made_each_time() -> None:
-    one = kept_bytes(EDGES, ROWS)
-    kept = KeptPlans(int(1.5 * one))
+    kept = KeptPlans[BatchPlan](150, lambda plan: 100.0)
     first, second = kept.plan(0, 0, lambda: plan_of(0)), kept.plan(0, 1, lambda: plan_of(1))
     assert kept.plan(0, 0, lambda: plan_of(0)) is first
     assert kept.plan(0, 1, lambda: plan_of(1)) is not second

@@ -24,7 +24,7 @@ from starling.engine.hybrid.exchange import Calls
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
 from starling.engine.hybrid.source import WorkerSource
-from starling.engine.hybrid.strategies import TeamStrategy
+from starling.engine.hybrid.strategies import FixedBatches, TeamStrategy
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import take_all
 from starling.plan.cohesive.batches import CohesiveBatches
@@ -41,18 +41,18 @@ class BalancedPlan(WorkerPlan):
 class TeamBalanced(TeamStrategy):
     """Fixed batches, each computed by the map that was made for it."""
 
-    def __init__(self, shares: Sequence[BatchShare], batches: CohesiveBatches, **common: Any) -> None:
+    def __init__(self, shares: Sequence[BatchShare], batches: CohesiveBatches, keep: int, **common: Any) -> None:
         super().__init__(**common)
-        self._shares, self._batches = shares, batches
+        self._shares, self._batches, self.fixed = shares, batches, FixedBatches(batches, keep)
 
     @property
     def steps_per_epoch(self) -> int:
         """One for every batch."""
         return self._batches.steps
 
-    def plan(self, epoch: int, step: int) -> BalancedPlan:
+    def _made(self, epoch: int, step: int, number: int) -> BalancedPlan:
         """One step, over the rows of its batch."""
-        made = super().plan(epoch, step)
+        made = super()._made(epoch, step, number)
         fields = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
         return BalancedPlan(**fields, batch=self._batches.number(epoch, step))
 
@@ -81,8 +81,8 @@ class BalancedFiller(TeamFiller):
         assert isinstance(plan, BalancedPlan)
         mirrors = torch.from_numpy(self.mirror_features[plan.batch].all()) if self.raw else None
         source = self.sources[plan.batch]
-        inner = TeamFiller(source, self.whole, self.seed, self.reuse, mirror_x=mirrors, overlap=self.overlap, wire=self.wire)
-        return inner.fill(plan)
+        how = (self.whole, self.seed, self.reuse, False, mirrors, self.overlap, self.wire, self.graphs)
+        return TeamFiller(source, *how).fill(plan)
 
 
 @dataclass(frozen=True, eq=False)

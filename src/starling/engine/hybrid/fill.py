@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -41,6 +42,8 @@ class TeamFiller:
     """All mirrors' features, fetched once, where they are read in every step."""
     overlap: bool = True
     wire: Wire = "float32"
+    graphs: WeakKeyDictionary[WorkerLayer, LocalGraph] = field(default_factory=WeakKeyDictionary, repr=False)
+    """Of layers that come again in a later epoch: what kernels prepare for them is made once."""
 
     def fill(self, plan: WorkerPlan) -> FilledBatch:
         """The views, features and labels of one step."""
@@ -56,7 +59,7 @@ class TeamFiller:
         planning = Calls(plan.number, Channel.PLAN, _TABLES)
         for layer in layers:  # one layer may stand for several
             if id(layer) not in graphs:
-                graphs[id(layer)] = source.local_graph(layer, planning)
+                graphs[id(layer)] = self._graph_of(layer, planning)
         x, learnt = self._inputs(layers[0])
         views = tuple(
             self._view(number, layer, graphs[id(layer)], sizes[number], x, calls, moment, constants)
@@ -78,6 +81,13 @@ class TeamFiller:
             for k in range(layers)
         )
         return views, x
+
+    def _graph_of(self, layer: WorkerLayer, planning: Calls) -> LocalGraph:
+        if layer.sums is not None:  # its graph holds the layer: kept by it, neither would ever go
+            return self.source.local_graph(layer, planning)
+        if layer not in self.graphs:
+            self.graphs[layer] = self.source.local_graph(layer, planning)
+        return self.graphs[layer]
 
     def _inputs(self, layer: WorkerLayer) -> tuple[Tensor, LearntRows | None]:
         own = layer.rows[: layer.traffic.owned]

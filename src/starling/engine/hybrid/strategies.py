@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +31,7 @@ from starling.nn.view import Size
 from starling.plan.batch import Block
 from starling.plan.cluster import Cluster
 from starling.plan.cohesive.batches import CohesiveBatches
+from starling.plan.cohesive.kept import KeptPlans, kept_bytes
 from starling.plan.cohesive.strategy import Cohesive
 from starling.plan.hops import AllNeighbours, HopSampler, Moment
 from starling.plan.mini import Batches, Mini, hop_samplers
@@ -44,8 +46,19 @@ Common = dict[str, Any]
 """What every strategy of a team is made with."""
 
 
+@dataclass(frozen=True, eq=False)
+class FixedBatches:
+    """Cohesive batches of positions, and how many bytes of their plans a worker may keep."""
+
+    batches: CohesiveBatches
+    keep: int
+
+
 class TeamStrategy(ABC):
     """Deals out the steps of an epoch to a worker. Plans are made in order, each once, by every worker."""
+
+    fixed: FixedBatches | None = None
+    """Where batches are the same every epoch: their plans are kept, and nothing is asked of other workers for them again."""
 
     def __init__(self, graph: WorkerGraph, team: Team, train_rows: NDArray[Any], layers: int, boundary: Boundary) -> None:
         self.graph, self.team, self.layers, self.boundary = graph, team, layers, boundary
@@ -65,6 +78,22 @@ class TeamStrategy(ABC):
     def plan(self, epoch: int, step: int) -> WorkerPlan:
         """One step; every worker asks for the same one."""
         number = (epoch - 1) * self.steps_per_epoch + step
+        if self.fixed is None or self.boundary.probability < 1:
+            return self._made(epoch, step, number)
+        batch = self.fixed.batches.number(epoch, step)
+        plan = self._kept.plan(self.fixed.batches.grouping(epoch), batch, lambda: self._made(epoch, step, number))
+        return replace(plan, epoch=epoch, step=step, number=number)
+
+    @cached_property
+    def _kept(self) -> KeptPlans[WorkerPlan]:
+        """A plan's bytes are reckoned from sizes over all workers, so all keep the same ones."""
+
+        def share(plan: WorkerPlan) -> float:
+            return sum(kept_bytes(size.edges, size.sources) for size in plan.sizes) / self.team.size
+
+        return KeptPlans(self.fixed.keep if self.fixed else 0, share)
+
+    def _made(self, epoch: int, step: int, number: int) -> WorkerPlan:
         layers, targets, outputs = self._layers(epoch, step, ActiveSet(self.graph, self.team, self._pool, number))
         counts = [value for layer in layers for value in (layer.size.sources, layer.size.destinations, layer.size.edges)]
         everywhere = np.sum(
@@ -166,7 +195,9 @@ def team_cohesive(
 ) -> TeamTargets:
     """Fixed batches (plan/cohesive/), each computed by its nodes' owners."""
     batches = fixed_batches(settings, labels, seed, common)
-    return TeamTargets((AllNeighbours(source, threads),) * common["layers"], batches, seed, **common)
+    strategy = TeamTargets((AllNeighbours(source, threads),) * common["layers"], batches, seed, **common)
+    strategy.fixed = FixedBatches(batches, settings.keep)
+    return strategy
 
 
 def fixed_batches(settings: Cohesive.Settings, labels: NDArray[Any], seed: int, common: Common) -> CohesiveBatches:

@@ -11,7 +11,7 @@ from pydantic import Field
 from starling.core.errors import InputError
 from starling.plan.batch import BatchPlan
 from starling.plan.cohesive.batches import CohesiveBatches
-from starling.plan.cohesive.kept import KEPT_BYTES, KeptPlans
+from starling.plan.cohesive.kept import KEPT_BYTES, KeptPlans, kept_bytes
 from starling.plan.hops import AllNeighbours
 from starling.plan.mini import TargetSteps
 from starling.plan.strategy import PlanTask, Strategy
@@ -61,9 +61,13 @@ class Cohesive(TargetSteps):
             regroup_every=settings.regroup_every,
         )
         super().__init__(settings, task, (AllNeighbours(graph, task.threads),) * task.layers, self._batches)
-        self._kept = KeptPlans(settings.keep)
+        self._kept = KeptPlans(settings.keep, _plan_bytes)
 
     def _plan(self, epoch: int, step: int) -> BatchPlan:
         number, grouping = self._batches.number(epoch, step), self._batches.grouping(epoch)
         plan = self._kept.plan(grouping, number, lambda: super(Cohesive, self)._plan(epoch, step))
         return replace(plan, epoch=epoch, step=step)
+
+
+def _plan_bytes(plan: BatchPlan) -> float:
+    return sum(kept_bytes(len(block.neighbours), block.sources) for block in plan.blocks)

@@ -13,6 +13,7 @@ from starling.plan.forecast.memory import (
     batch_bytes,
     edge_table_bytes,
     grouping_bytes,
+    kept_plan_bytes,
     label_bytes,
     share_of,
     weight_bytes,
@@ -60,6 +61,7 @@ def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
         features += FLOAT * own * facts.features * hops  # sums that are kept; evaluation's, where steps are batches
         features += 0.0 if step.whole else FLOAT * mirrors * facts.features  # fetched once
     mine = share_of(step, facts, cut)
+    graph += kept_plan_bytes(mine, way.strategy)
     computing = step_bytes(model, mine, kept_sums=step.whole and model.sums_input)
     sources = own if model.sums_input else rows  # sums read others' rows where they came
     evaluation = pass_bytes(model, LayerSize(sources, own, edges), kept_sums=model.sums_input)
