@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,10 @@ def read(args: argparse.Namespace) -> GraphSource:
         arrays = {name: array[order] for name, array in arrays.items()}
     x = torch.empty(arrays["x"].shape)  # torch's memory has huge pages
     x.copy_(torch.from_numpy(arrays["x"]))
+    incoming = csr_from_pairs(pairs, len(x))
     source = GraphSource(
         args.graph,
-        csr_from_pairs(pairs, len(x)),
+        replace(incoming, edge=incoming.edge[:0].copy()),  # as the trainer does where no table of edges is read
         DenseFeatures(x.numpy()),
         None,
         arrays["y"],
@@ -88,7 +90,7 @@ def read(args: argparse.Namespace) -> GraphSource:
         False,
         None,  # type: ignore[arg-type]  # names of nodes; nobody asks for them here
     )
-    del pairs
+    del pairs, incoming
     release_freed_memory()  # what reading left behind is not the epoch's
     return source
 

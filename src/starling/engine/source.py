@@ -125,6 +125,8 @@ class SourceRequest:
     """Read times of edges and nodes."""
     before: float | None = None
     """Leave out edges with a later time, as if they were not there yet."""
+    edge_numbers: bool = True
+    """Remember where each edge stood in the imported graph, 4 bytes an edge: streams of edges and target edges go by it."""
 
 
 def prepared(
@@ -152,7 +154,7 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
     pairs, kept = stored.pairs(), edges_kept(stored.edge_table, request)
     incoming = csr_from_pairs(pairs if kept is None else np.asarray(pairs)[kept], manifest.nodes)
     edge = incoming.edge if kept is None else kept[incoming.edge]  # numbers as imported, whatever is left out
-    incoming = replace(incoming, edge=edge)
+    incoming = replace(incoming, edge=edge if request.edge_numbers else edge[:0].copy())
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: _entries(stored.edge_table(name), edge, name) for name in names}
     y = np.asarray(stored.column("y")) if manifest.labels is not None else None

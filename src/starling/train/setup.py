@@ -215,6 +215,10 @@ def read_share(config: RunConfig, memory: int, team: Team) -> WorkerSource:
     return with_embeddings(source, config.embedding, config.run.seed)
 
 
+_WITHOUT_NUMBERS = ("global", "mini", "saint")
+"""Strategies that never stream the edges in their imported order."""
+
+
 def request_of(config: RunConfig, memory: int) -> SourceRequest:
     """What this run reads: the edge tables of its model and strategy, and features within the budget."""
     name, settings = config.model.name, config.model.settings
@@ -234,6 +238,7 @@ def request_of(config: RunConfig, memory: int) -> SourceRequest:
         by_type=bool(settings.get("by_type")),
         times=bool(config.strategy.settings.get("past")),
         before=config.data.before,
+        edge_numbers=config.task.name == "link" or config.strategy.name not in _WITHOUT_NUMBERS or "weight" in wanted,
     )
 
 
