@@ -8,7 +8,7 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.core.environment import core_count
-from starling.launch import calibrate, measure_rates, measure_training
+from starling.launch import calibrate, measure_rates, measure_training, stopwatch
 from starling.plan.calibration import Rates
 from tests.support.rates import rates
 
@@ -24,7 +24,7 @@ def pretended_epoch(graph: Any, model: dict[str, Any], strategy: dict[str, Any],
 
 
 def test_all_rates_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure_rates, "_SECONDS", {False: 0.0, True: 0.0})
+    monkeypatch.setattr(stopwatch, "_SECONDS", {False: 0.0, True: 0.0})
     monkeypatch.setattr(measure_rates, "_MATRICES", ((16, 8), (64, 64)))
     monkeypatch.setattr(measure_rates, "_REACHES", (1 << 17, 1 << 20, 1 << 28))
     monkeypatch.setattr(measure_training, "_NODES", 400)
@@ -41,6 +41,8 @@ def test_all_rates_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [point.at for point in found.narrow] == list(measure_rates._NARROW)
     assert found.edge > 0
     assert found.row > 0
+    assert found.plan > 0
+    assert found.read > 0
     assert found.overall == pytest.approx(3, rel=1e-3), "as much longer as we pretend"
     assert 1e8 < found.memory_bandwidth < 1e13
     assert found.alpha < 1e-6
