@@ -18,18 +18,17 @@ def plan_of(number: int) -> BatchPlan:
     return BatchPlan(1, number, np.arange(ROWS), (block,), np.zeros(1, np.int32), np.zeros(1, np.int32))
 
 
+def never() -> BatchPlan:
+    raise AssertionError("this plan was made before")
+
+
 def test_a_plan_is_made_once_and_anew_after_regrouping() -> None:
-    kept, made = KeptPlans[BatchPlan](1 << 20, lambda plan: 1.0), []
-
-    def plan(grouping: int, number: int) -> BatchPlan:
-        return kept.plan(grouping, number, lambda: made.append(number) or plan_of(number))  # type: ignore[func-returns-value]
-
-    first = plan(0, 4)
-    assert plan(0, 4) is first
-    assert plan(0, 5) is not first
-    assert made == [4, 5]
-    assert plan(1, 4) is not first, "other targets"
-    assert made == [4, 5, 4]
+    kept = KeptPlans[BatchPlan](1 << 20, lambda plan: 1.0)
+    first, second = (kept.plan(0, number, lambda n=number: plan_of(n)) for number in (4, 5))
+    assert second is not first
+    assert kept.plan(0, 4, never) is first
+    assert kept.plan(0, 5, never) is second
+    assert kept.plan(1, 4, lambda: plan_of(4)) is not first, "other targets"
 
 
 def test_what_does_not_fit_is_made_each_time() -> None:
