@@ -58,6 +58,18 @@ def test_a_missing_shard(parts: Parts) -> None:
     check_parts(parts.path, parts.manifest, workers=2, parts=[0])  # a machine that has only its own
 
 
+def test_a_shard_of_another_graph_with_files_of_the_same_sizes(parts: Parts, tmp_path: Path) -> None:
+    star = np.array([[0, 1], [2, 0], [3, 0], [3, 0]], np.int32)  # as many nodes and edges, one halo node more in part 0
+    other = build(Case(4, star, 2, np.array([0, 0, 1, 1], np.int32)), tmp_path / "other")
+    shutil.rmtree(parts.path / "part-00000")
+    shutil.copytree(other.path / "part-00000", parts.path / "part-00000")
+    with pytest.raises(
+        InputError, match=r"part-00000 is not the one that .*manifest.json describes, but of another graph or cut"
+    ):
+        check_parts(parts.path, parts.manifest, workers=2)
+    check_parts(parts.path, parts.manifest, workers=2, parts=[1])
+
+
 def test_a_damaged_shard(parts: Parts) -> None:
     with (parts.path / "part-00001" / "in.neighbours.npy").open("ab") as file:
         file.write(b"x")

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
+from starling.core.artifact import MANIFEST
 from starling.core.assignment import CutKind, Note
 from starling.core.errors import InputError
-from starling.core.manifest import Count, Labels, Manifest, Record, Table
-from starling.store.shard_layout import shard_name
+from starling.core.manifest import Count, Labels, Manifest, Record, Table, file_entry
+from starling.store.shard_layout import HALO_OFFSETS, shard_name
 
 
 class PartRecord(Record):
@@ -61,11 +62,18 @@ class PartsManifest(Manifest):
     splits: dict[str, Count] = {}
 
     def check_shards(self, directory: Path, parts: Iterable[int]) -> None:
-        """Refuse a directory in which a file of these parts' shards is missing or truncated; others' need not be there."""
+        """Refuse a directory in which these parts' shards are missing, truncated or another graph's; others' need not be there."""
         wanted = list(map(shard_name, parts))
         for folder in wanted:
             if not (directory / folder).is_dir():
                 raise InputError(f"The shard {directory / folder} is missing. Copy it here, or partition again.")
+            # A few numbers that hardly two graphs, or two ways to cut one, have in common.
+            mark = f"{folder}/{HALO_OFFSETS}"
+            if (directory / mark).is_file() and file_entry(directory / mark) != self.files.get(mark):
+                raise InputError(
+                    f"The shard {directory / folder} is not the one that {directory / MANIFEST} describes, but of another graph or "
+                    "cut differently. Copy the right one here, or partition again."
+                )
         among = set(wanted)  # in one look at all names, of which there are a dozen a part
         files = {name: entry for name, entry in self.files.items() if name.partition("/")[0] in among}
         self.model_copy(update={"files": files}).check_sizes(directory)
