@@ -63,7 +63,7 @@ def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     changes = {
         "team": {"workers": WORKERS},
         "sync": {"every": run.every, "correct": run.correct},
-        "run": {"epochs": EPOCHS, "evaluate_every": 1},
+        "run": {"epochs": EPOCHS, "evaluate_every": 1, "patience": 0},
     }
     settings = merge(settings_of(Settings(run.graph, run.model, run.seed, PARTS, "average"), path), changes)
     shutil.rmtree(scratch / "run", ignore_errors=True)

@@ -3,13 +3,14 @@
     python bench/data_accuracy.py [--data DIR] [--graphs cora,…] [--models gcn,gat,sage] [--syncs gradient,average] [--seeds 3]
     python bench/data_accuracy.py --render      # only write the table anew
 
-The 1,008 runs take about a minute of one core each, so choose. Every run is a line of results/data_accuracy.jsonl; what is there
-already is not run again, so the script may be stopped at any time. The table goes to docs/model-averaging.md.
+There are 1,008 runs, so choose. Every run is a line of results/data_accuracy.jsonl; what is there already is not run again, so the
+script may be stopped at any time. The table goes to docs/model-averaging.md.
 
 As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, test accuracy at the best
-validation. A step has 128 targets of all workers together; with `average` 128 / parts of each part. With `gradient` a team of as
-many workers as parts are threads of one process, whose losses have the bits of processes; with `average` one worker takes all
-parts in turn, which has the bits of any number of them.
+validation, at most 60 epochs, 15 without a better one. A step has a tenth of the training nodes, and at least 128, of all workers
+together; with `average` each part has its share of these. With `gradient` a team of as many workers as parts are threads of one
+process, whose losses have the bits of processes; with `average` one worker takes all parts in turn, which has the bits of any
+number of them.
 """
 
 from __future__ import annotations
@@ -29,19 +30,20 @@ os.environ.setdefault("STARLING_THREADS", "1")
 
 import torch
 
-from accuracy_graphs import GRAPHS, LabelledGraph, prepare, prepare_parts
+from accuracy_graphs import GRAPHS, LabelledGraph, prepare_parts
 from doc_tables import write_table
 from kept_lines import resume
 from settings import Tables, merge
 from starling.comm.in_process import run_threads
-from starling.store.graph import open_graph
+from starling.core.manifest import GraphManifest
+from starling.store.parts_manifest import PartsManifest
 from starling.train.config import RunConfig
 from starling.train.trainer import fit
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "data_accuracy.jsonl"
 MODELS, PARTS, SYNCS = ("gcn", "sage", "gat"), (4, 8, 16), ("gradient", "average")
-BATCH = 128
+SMALLEST_BATCH, STEPS = 128, 10
 OTHERS = (
     *("chameleon", "actor", "amazon_photo", "coauthor_cs", "blogcatalog_attr", "flickr_small", "musae_github"),
     *("ppi", "tolokers", "hgb_acm", "hgb_dblp", "nell", "bitcoin_otc"),
@@ -84,8 +86,10 @@ def all_runs(seeds: int, models: tuple[str, ...]) -> Iterator[Run]:
 def settings_of(run: Run, path: Path) -> Tables:
     graph = CASES[run.graph]
     workers = run.parts if run.parts and run.sync == "gradient" else 1
-    averaged = run.parts and run.sync == "average"
-    batch = max(8, BATCH // run.parts) if averaged else BATCH  # as many steps an epoch as one process
+    train_nodes = (PartsManifest if run.parts else GraphManifest).read(path).splits["train"]
+    batch = min(train_nodes, max(SMALLEST_BATCH, train_nodes // STEPS))
+    if run.parts and run.sync == "average":
+        batch = max(8, batch // run.parts)  # as many steps an epoch as one process
     data: Tables = {"team": {"parallel": "data", "workers": workers}, "sync": {"name": run.sync}} if run.parts else {}
     return merge(
         {
@@ -93,7 +97,7 @@ def settings_of(run: Run, path: Path) -> Tables:
             "model": {"layers": 2, "hidden": 64, "dropout": 0.5},
             "strategy": {"name": "mini", "batch_size": batch},
             "optimizer": {"lr": 0.01},
-            "run": {"epochs": 60, "evaluate_every": 2, "seed": run.seed},
+            "run": {"epochs": 60, "evaluate_every": 2, "patience": 15, "seed": run.seed},
         },
         {"task": {"metric": graph.metric}} if graph.metric else {},
         OWN[run.model],
@@ -104,12 +108,8 @@ def settings_of(run: Run, path: Path) -> Tables:
 def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     """Do one run; a JSON line."""
     began = time.process_time()
-    whole = prepare(CASES[run.graph], data, scratch, run.seed)
-    settings = settings_of(run, prepare_parts(CASES[run.graph], data, scratch, run.seed, run.parts))
-    config = RunConfig.from_tables(settings)
-    train_nodes = open_graph(whole).manifest.splits.get("train", 0)
-    if train_nodes and train_nodes < settings["strategy"]["batch_size"]:
-        config = RunConfig.from_tables(merge(settings, {"strategy": {"batch_size": train_nodes}}))
+    path = prepare_parts(CASES[run.graph], data, scratch, run.seed, run.parts)
+    config = RunConfig.from_tables(settings_of(run, path))
     shutil.rmtree(scratch / "run", ignore_errors=True)
     workers = config.team.workers
     result = run_threads(workers, lambda member: fit(config, scratch / "run", team=member))[0]

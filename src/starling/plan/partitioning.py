@@ -181,7 +181,7 @@ def _refuse_unused(request: PartitionRequest) -> None:
     if not request.keep_vertex_cut or request.assignment is not None:
         return
     if make_method(request.method, request.settings).kind != "vertex-cut":
-        known = ", ".join(name for name, method in METHODS.items() if method.kind == "vertex-cut")
+        known = ", ".join([name for name, method in METHODS.items() if method.kind == "vertex-cut"] + ["hash --set by=source"])
         raise InputError(f"--keep-vertex-cut is for methods that make a vertex-cut ({known}), which {request.method} does not.")
 
 
