@@ -1,6 +1,6 @@
 """Forecasts beside real runs: memory, bytes and seconds of plans that are said to fit, each trained as its command says.
 
-    python bench/forecast.py                    # about twelve minutes on two cores, after starling calibrate; run nothing else
+    python bench/forecast.py                    # about half an hour on two cores, after starling calibrate; run nothing else
     python bench/forecast.py --scale 0.02 --cases 1 --results trial.json --print     # a trial in small
     python bench/forecast.py --tables           # the tables again, from the lines that were kept
 
@@ -79,7 +79,8 @@ def run(command: str, place: Path, epochs: int) -> Any:
         if not Path(words[words.index("-o") + 1]).exists():
             attempted(*words[1:])
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        return attempted(*shlex.split(last)[1:], "--epochs", epochs, "--run", Path(folder) / "run")
+        length = ("--epochs", epochs, "--evaluate-every", epochs)
+        return attempted(*shlex.split(last)[1:], *length, "--run", Path(folder) / "run")
 
 
 def compared(place: Path, options: argparse.Namespace) -> list[Line]:
@@ -117,8 +118,9 @@ def scaled(place: Path, options: argparse.Namespace) -> list[Line]:
         told = starling("forecast", graph, *flags, "--workers", 4, "--strategy", "global", "--simulate", 4)
         for point in told["simulation"]["points"]:
             with tempfile.TemporaryDirectory(dir=place) as folder:
-                team = ("--workers", point["workers"], "--epochs", options.epochs, "--run", Path(folder) / "run")
-                measured = attempted("train", graph, *flags, *team)
+                length = ("--epochs", options.epochs, "--evaluate-every", options.epochs)
+                run = ("--workers", point["workers"], *length, "--run", Path(folder) / "run")
+                measured = attempted("train", graph, *flags, *run)
             case = {"graph": name, "model": model, "layers": layers, "hidden": hidden}
             lines.append({**case, "point": point, "measured": measured})
     return lines
@@ -144,7 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "starling-forecast")
     parser.add_argument("--scale", type=float, default=1.0, help="of the graphs' nodes and edges")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=9, help="of each run; the median counts, and the first three are slow")
     parser.add_argument("--cases", type=int, default=len(CASES), help="only the first so many of each kind")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", choices=("plans", "scaling", "published"), help="measure this again, keep the rest")
