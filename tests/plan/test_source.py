@@ -9,7 +9,7 @@ from starling.core.errors import InputError, StarlingError
 from starling.kernels.csr import Csr
 from starling.plan.partitioning import PartitionRequest, partition_graph
 from starling.plan.registry import make_strategy
-from starling.plan.source import NeighbourSource, source_of_graph, source_of_shard
+from starling.plan.source import EdgeColumns, NeighbourSource, source_of_graph, source_of_shard
 from starling.store.graph import Graph
 from starling.store.parts import Parts, open_parts
 from tests.plan.sources import draw_graph, in_words_of_positions
@@ -40,7 +40,7 @@ def test_a_part_samples_what_the_whole_graph_does(graph: Graph, given: dict[str,
     whole, parts = source_of_graph(graph, weight="weight"), cut(graph, hops=2)
     for part in range(len(parts)):
         shard = parts.shard(part)
-        piece = source_of_shard(shard, weight="weight")
+        piece = source_of_shard(shard, EdgeColumns("weight"))
         mine = np.arange(0, shard.owned, 2)
         here = make_strategy("mini", {**given, "batch_size": 5}, piece, mine, 2, 1)
         there = make_strategy("mini", {**given, "batch_size": 5}, whole, np.asarray(shard.position)[mine], 2, 1)

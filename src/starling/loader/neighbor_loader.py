@@ -32,6 +32,7 @@ from starling.loader.subgraph import SubgraphSampler
 from starling.plan.background import Background
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.registry import read_settings
+from starling.plan.source import EdgeColumns
 from starling.store.parts import open_parts
 
 _CALLS = 64
@@ -75,8 +76,7 @@ class NeighborLoader:
         around = (OwnParts if local_only else AllParts)(
             self._places,
             lambda lists: hop_samplers(settings, lists, hops, None),
-            relations=self._maker.relations if settings.type_fanouts is not None else 0,
-            entries=True,
+            EdgeColumns(relations=self._maker.relations if settings.type_fanouts is not None else 0),
         )
         self._sampler = SubgraphSampler(around, hops, seed)
         positions = self._maker.positions(input_nodes)

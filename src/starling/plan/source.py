@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from starling.store.parts import Shard
 
 
+@dataclass(frozen=True)
+class EdgeColumns:
+    """What samplers read of edges beside their ends: the table to weigh them by, how many types there are, and times."""
+
+    weight: str | None = None
+    relations: int = 0
+    timed: bool = False
+
+
+ENDS_ALONE = EdgeColumns()
+
+
 @dataclass(frozen=True, eq=False)
 class NeighbourSource:
     """In-neighbour lists of the first rows of a graph, neighbours being numbers of its `rows` rows.
@@ -87,18 +99,23 @@ def source_of_graph(graph: Graph, *, weight: str | None = None, threads: int | N
     return NeighbourSource(incoming, graph.nodes, None, weights)
 
 
-def source_of_shard(shard: Shard, *, weight: str | None = None, relations: int = 0, timed: bool = False) -> NeighbourSource:
-    """The neighbour lists of one part, mapped from disk; with `relations`, so many edge types, or `timed` these are there too."""
+def source_of_shard(shard: Shard, columns: EdgeColumns = ENDS_ALONE) -> NeighbourSource:
+    """The neighbour lists of one part, with columns of their edges, mapped from disk."""
     if shard.parts.kind != "edge-cut":
         raise InputError(
             "Expected parts that hold whole neighbour lists, got a vertex-cut. Partition without --keep-vertex-cut."
         )
-    weights = None if weight is None else _column(shard.edge_table(weight), weight)
-    kinds = _column(shard.edge_table("type"), "type") if relations else None
-    times = _column(shard.edge_table("time"), "time") if timed else None
-    names = shard.parts.edge_types
+    weight, relations = columns.weight, columns.relations
     return NeighbourSource(
-        shard.incoming, shard.local, shard.position, weights, shard.in_degree, kinds, names, relations, edge_time=times
+        shard.incoming,
+        shard.local,
+        shard.position,
+        edge_weight=None if weight is None else _column(shard.edge_table(weight), weight),
+        degree=shard.in_degree,
+        edge_type=_column(shard.edge_table("type"), "type") if relations else None,
+        relations=shard.parts.edge_types,
+        types=relations,
+        edge_time=_column(shard.edge_table("time"), "time") if columns.timed else None,
     )
 
 

@@ -29,6 +29,7 @@ from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures
 from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini, hop_samplers
+from starling.plan.source import EdgeColumns
 from starling.plan.strategy import Strategy
 from starling.plan.whole import Global
 from starling.train.averaging.parts_work import PartsEvaluation, evaluate_part_by_part
@@ -87,14 +88,12 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
 
 def _neighbourhood(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places, layers: int) -> Neighbourhood:
     kind = OwnParts if config.team.local_only else AllParts
-    return kind(
-        places,
-        make_hops_of(config, how, layers),
+    columns = EdgeColumns(
         weight="weight" if how.sampling == "weighted" else None,
         relations=source.relations if how.type_fanouts is not None else 0,
         timed=config.data.before is not None,
-        entries=bool(source.edge_tables),
     )
+    return kind(places, make_hops_of(config, how, layers), columns, entries=bool(source.edge_tables))
 
 
 def edges_before(config: RunConfig) -> EdgesBefore | None:

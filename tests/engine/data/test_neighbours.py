@@ -22,7 +22,7 @@ from starling.kernels.sampling import Taken, take_all
 from starling.plan.hops import Moment
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.registry import make_strategy
-from starling.plan.source import source_of_graph
+from starling.plan.source import EdgeColumns, source_of_graph
 from starling.store.graph import Graph
 from starling.store.parts import Parts, open_parts
 from tests.engine.data.cases import on_hosts, uneven_owner, uneven_parts
@@ -49,7 +49,7 @@ def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Parts:
 
 def all_parts(parts: Parts, team: Team, settings: Mini.Settings, threads: int = 1) -> AllParts:
     weight = "weight" if settings.sampling == "weighted" else None
-    return AllParts(Places(parts, team), lambda lists: hop_samplers(settings, lists, LAYERS, threads), weight=weight)
+    return AllParts(Places(parts, team), lambda lists: hop_samplers(settings, lists, LAYERS, threads), EdgeColumns(weight))
 
 
 def edges_of(parts: Parts, sampled: Sampled) -> list[list[Any]]:

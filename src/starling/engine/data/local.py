@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.kernels.csr import Csr
-from starling.plan.source import NeighbourSource, source_of_shard
+from starling.plan.source import ENDS_ALONE, EdgeColumns, NeighbourSource, source_of_shard
 from starling.store.parts import Shard
 
 
-def local_source(shard: Shard, *, weight: str | None = None, relations: int = 0, timed: bool = False) -> NeighbourSource:
+def local_source(shard: Shard, columns: EdgeColumns = ENDS_ALONE) -> NeighbourSource:
     """The neighbour lists of a part, one for each of its N + H local rows: those of the outermost halo are empty.
 
-    `weight` names the edge table to sample by, `relations` is how many edge types there are to sample by, `timed` asks for edges'
-    times. Edges are mapped from disk; 8 bytes a local row are held.
+    Edges are mapped from disk; 8 bytes a local row are held.
     """
-    source = source_of_shard(shard, weight=weight, relations=relations, timed=timed)
+    source = source_of_shard(shard, columns)
     lists = source.incoming
     return replace(source, incoming=Csr(padded_offsets(lists.offsets, shard.local), lists.neighbours, lists.edge))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from starling.engine.hybrid.exchange import Calls
 from starling.kernels.sampling import Taken
 from starling.kernels.stitch import Piece, group_by_range, stitch
 from starling.plan.hops import HopSampler, Moment
-from starling.plan.source import NeighbourSource, source_of_shard
+from starling.plan.source import ENDS_ALONE, EdgeColumns, NeighbourSource, source_of_shard
 
 MakeHops = Callable[[NeighbourSource], Sequence[HopSampler]]
 """From a part's lists to a sampler for each hop, the targets' own first."""
@@ -64,19 +63,9 @@ class _PartLists:
 class AllParts(Neighbourhood):
     """The whole partitioned graph; rows are global ids."""
 
-    def __init__(
-        self,
-        places: Places,
-        make_hops: MakeHops,
-        *,
-        weight: str | None = None,
-        relations: int = 0,
-        timed: bool = False,
-        entries: bool = True,
-    ) -> None:
+    def __init__(self, places: Places, make_hops: MakeHops, columns: EdgeColumns = ENDS_ALONE, *, entries: bool = True) -> None:
         self.rows = places.parts.manifest.nodes
-        self._places, self._make_hops, self._entries = places, make_hops, entries
-        self._open = partial(source_of_shard, weight=weight, relations=relations, timed=timed)
+        self._places, self._make_hops, self._columns, self._entries = places, make_hops, columns, entries
         self._lists: dict[int, _PartLists] = {}
         self._lock = threading.Lock()
         for part in places.own:  # others of this host are opened when a row of theirs is first met
@@ -128,7 +117,7 @@ class AllParts(Neighbourhood):
         with self._lock:
             if part not in self._lists:
                 shard = self._places.parts.shard(part)
-                hops = self._make_hops(self._open(shard))
+                hops = self._make_hops(source_of_shard(shard, self._columns))
                 alone = len(self._places.parts) == 1
                 ids = None if alone else global_ids(shard).astype(self._places.id_type)
                 first_entry = int(self._places.first_entry[part])
@@ -143,16 +132,7 @@ class OwnParts(Neighbourhood):
     local rows begin.
     """
 
-    def __init__(
-        self,
-        places: Places,
-        make_hops: MakeHops,
-        *,
-        weight: str | None = None,
-        relations: int = 0,
-        timed: bool = False,
-        entries: bool = True,
-    ) -> None:
+    def __init__(self, places: Places, make_hops: MakeHops, columns: EdgeColumns = ENDS_ALONE, *, entries: bool = True) -> None:
         self._places, self._entries = places, entries
         shards = [places.parts.shard(part) for part in places.own]
         self._bases = np.concatenate([[0], np.cumsum([shard.local for shard in shards])]).astype(np.int64)
@@ -160,7 +140,7 @@ class OwnParts(Neighbourhood):
         self._ids = np.concatenate([np.empty(0, np.int64), *(global_ids(shard) for shard in shards)])
         self._lists = [
             _PartLists(
-                make_hops(local_source(shard, weight=weight, relations=relations, timed=timed)),
+                make_hops(local_source(shard, columns)),
                 int(base),
                 np.arange(base, base + shard.local, dtype=np.int32),
                 int(places.first_entry[shard.part]),

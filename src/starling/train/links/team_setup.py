@@ -27,6 +27,7 @@ from starling.engine.hybrid.source import WorkerSource
 from starling.plan.links.negatives import PartRanges, known_pairs
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of
 from starling.plan.mini import Mini
+from starling.plan.source import EdgeColumns
 from starling.store.parts import open_parts
 from starling.train.data_setup import make_hops_of, pulled_features
 from starling.train.embeddings import table_of
@@ -72,7 +73,8 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
     picker = TargetPicker(share.deal, deal_of(config.strategy.name, how, share.edges, config.run.seed, 1.0))
     trained = training_bits(share.training.graph.incoming.edge, source.graph.manifest.edges, source.total)
     hops = link_hops(make_hops_of(config, how, run.layers), trained, picker.deal)
-    around = AllParts(places, hops, timed=config.data.before is not None, entries=bool(source.edge_tables))
+    columns = EdgeColumns(timed=config.data.before is not None)
+    around = AllParts(places, hops, columns, entries=bool(source.edge_tables))
     compact = Compactor(team, config.run.seed)
 
     def with_its_pairs(fetched: FetchedRows) -> FilledBatch:
