@@ -63,6 +63,7 @@ SAME_FOR_EVERY_SEED = ("spring", "2ps-l", "hdrf", "greedy", "restream")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=real_graphs.DATA, help="directory of .npz files")
     parser.add_argument("--methods", default=",".join(VARIANTS))
     parser.add_argument("--graphs", default=",".join((*REAL, *GENERATED)))
     parser.add_argument("--parts", default=",".join(map(str, PARTS)))
@@ -87,7 +88,7 @@ def measure_missing(args: argparse.Namespace) -> None:
             print(f"{label} is not installed", flush=True)
             continue
         for graph in args.graphs.split(","):
-            edges_file(graph)
+            make_edges(graph, args.data)
             for parts in args.parts.split(","):
                 done = {row["seed"] for row in read(args.results) if key(row) == (label, graph, int(parts))}
                 wanted = range(1 if label in SAME_FOR_EVERY_SEED else args.seeds)
@@ -105,9 +106,13 @@ def measure_missing(args: argparse.Namespace) -> None:
                 print("\n".join(lines), flush=True)
 
 
-def edges_file(graph: str) -> Path:
-    """The edges of a graph on disk, made the first time."""
-    path = GRAPHS / graph / "edges.npy"
+def edges_of(graph: str) -> Path:
+    return GRAPHS / graph / "edges.npy"
+
+
+def make_edges(graph: str, data: Path) -> None:
+    """Write the edges of a graph to disk, the first time."""
+    path = edges_of(graph)
     if not path.is_file():
         GRAPHS.mkdir(exist_ok=True)
         (GRAPHS / ".gitignore").write_text("*\n")
@@ -125,16 +130,15 @@ def edges_file(graph: str) -> Path:
             ]
             subprocess.run(command, check=True, stdout=sys.stderr)
         else:
-            edges = real_graphs.load(graph)
+            edges = real_graphs.load(graph, data)
             path.parent.mkdir(exist_ok=True)
             (path.parent / "nodes.json").write_text(json.dumps(edges.nodes))
             save_array(path, next(edges.blocks(edges.edges)).pairs)
-    return path
 
 
 def stream(graph: str) -> EdgesOnDisk:
     """The graph as partitioners read it."""
-    path = edges_file(graph)
+    path = edges_of(graph)
     if graph in GENERATED:
         nodes = json.loads((path.parent / "manifest.json").read_text())["nodes"]
     else:
@@ -172,7 +176,7 @@ def run(label: str, graph: str, parts: str, seeds: str) -> None:
 
 def warm_up(name: str, settings: dict[str, str], parts: int, folder: Path) -> None:
     """Let every kernel of the method be loaded."""
-    small = GRAPHS / "cora" / "edges.npy"
+    small = edges_of("cora")
     if small.is_file():
         make_method(name, settings).assign(PartitionTask(EdgesOnDisk(small, 2708, directed=False), parts, scratch=folder))
 
