@@ -158,7 +158,10 @@ BAD = {
     "too many parts for memory": (["-p", "30000", "--method", "hash"], r"30,000 parts .* --memory of at least 6\.9 GiB"),
     "in memory, too little for shards": (["-p", "2", "--method", "metis", "--memory", "100MiB"], r"--memory of at least 240"),
     "worker memory for given parts": (["-p", "2", "--worker-memory", "2GiB"], r"Leave one out"),
-    "an edge-cut to keep as a vertex-cut": (["-p", "2", "--method", "spring", "--keep-vertex-cut"], r"2ps-l\), which spring"),
+    "an edge-cut to keep as a vertex-cut": (
+        ["-p", "2", "--method", "spring", "--keep-vertex-cut"],
+        r"2ps-l, hash --set by=source\), which spring",
+    ),
     "no types to balance": (["-p", "2", "--method", "hash", "--balance", "types"], r"node types"),
     "unknown load": (["-p", "2", "--method", "hash", "--balance", "trian"], r"Did you mean 'train'"),
     "auto without memory": (["--parts", "auto"], r"--worker-memory"),
