@@ -3,10 +3,10 @@
     python bench/accuracy.py [--data DIR] [--only citation,mini,all] [--graphs cora,…] [--sides starling,pyg]
     python bench/accuracy.py --render           # only write docs/accuracy.md anew
 
-All 888 runs take about two hours of one core; a run is seconds, at most two minutes. Each is a JSON line in
-results/accuracy.jsonl; what is there already is not run again, so the script may be stopped at any time. Runs go seed by seed, so
-that the table is whole early and gets sharper. Test accuracy is that of the epoch that was best on validation; docs/accuracy.md,
-where the tables go, says how settings were chosen.
+All 2,722 runs take about seven hours of one core, two of them for Starling's side; a run is seconds, at most two minutes. Each
+is a JSON line in results/accuracy.jsonl; what is there already is not run again, so the script may be stopped at any time. Runs
+go seed by seed, so that the table is whole early and gets sharper. Test accuracy is that of the epoch that was best on
+validation; docs/accuracy.md, where the tables go, says how settings were chosen.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -28,8 +29,9 @@ from starling.engine.hybrid.strategies import make_team_strategy
 from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures
 from starling.plan.fanouts import one_a_layer
+from starling.plan.hops import HopSampler
 from starling.plan.mini import Mini, hop_samplers
-from starling.plan.source import EdgeColumns
+from starling.plan.source import EdgeColumns, NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.plan.whole import Global
 from starling.train.averaging.parts_work import PartsEvaluation, evaluate_part_by_part
@@ -103,7 +105,10 @@ def edges_before(config: RunConfig) -> EdgesBefore | None:
 
 def make_hops_of(config: RunConfig, how: Mini.Settings, layers: int) -> MakeHops:
     """From a part's lists to the samplers of a run."""
-    make_hops: MakeHops = lambda lists: hop_samplers(how, lists, layers, config.team.threads)  # noqa: E731
+
+    def make_hops(lists: NeighbourSource) -> Sequence[HopSampler]:
+        return hop_samplers(how, lists, layers, config.team.threads)
+
     before = edges_before(config)
     return make_hops if before is None else before.hops(make_hops)
 
