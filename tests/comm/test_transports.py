@@ -328,6 +328,28 @@ def test_last_words_arrive(transport: Transport) -> None:
     assert run_ranks(2, leave_early, transport=transport) == [True, True]
 
 
+def ask_and_let_the_sender_go(team: Team) -> bool:
+    """What was asked for travels though nobody waits for it: the sender is gone before the receiver looks."""
+    expected = torch.arange(500_000)
+    if team.rank == 1:
+        team.links.receive_list(0, tag(1))
+        put(team, 0, tag(0), expected)
+        team.links.close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    asked = team.links.receive(1, tag(0), expected.shape, expected.dtype)
+    team.links.send_list(1, tag(1), np.arange(1))
+    with pytest.raises(PeerLost):
+        team.links.receive_list(1, tag(2))
+    with asked as rows:
+        return torch.equal(rows, expected)
+
+
+@pytest.mark.parametrize("transport", ["gloo", "auto"])
+def test_a_message_comes_when_it_is_asked_for(transport: Transport) -> None:
+    outcomes = try_ranks(2, ask_and_let_the_sender_go, transport=transport, deadline=20.0)
+    assert outcomes[0].result is True, outcomes[0]
+
+
 def form_a_mixed_team(team: Team, folder: str) -> str:
     """Workers 0 and 1 share memory, worker 2 will not."""
     from torch.distributed import FileStore  # type: ignore[attr-defined]

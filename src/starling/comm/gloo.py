@@ -1,8 +1,10 @@
 """Messages over torch.distributed's point-to-point calls: Gloo's sockets between hosts, NCCL between graphics cards.
 
-Gloo carries tags, moves bytes in a thread of its own, and begins a transfer when both sides have asked for it; so a parcel must
-live until it was received. It says so only to a thread that waits, hence one such thread for each peer. NCCL knows no tags: there,
-messages of a pair must be received in the order they were sent, whatever their tags.
+Gloo carries tags, moves bytes in a thread of its own, and begins a transfer when both sides have asked for it. So a parcel must
+live until it was received; Gloo says so only to a thread that waits, hence one such thread for each peer. And so it pays to ask for
+messages before sending and before computing: rows that nobody has asked for yet do not travel, and a question that is put after
+rows were sent the other way arrives behind them. NCCL knows no tags: there, messages of a pair must be received in the order they
+were sent, whatever their tags.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 
 import numpy as np
@@ -58,27 +60,16 @@ class GlooMailbox(Mailbox):
                 self._outboxes[peer] = _Outbox(peer)
         self._outboxes[peer].keep(work, parcel)
 
-    @contextmanager
-    def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> Iterator[Tensor]:
-        """Receive into memory of its own."""
-        yield self._receive(peer, tag, shape, dtype)
-
-    def _receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> _Coming:
+        """Begin to receive into memory of its own."""
         rows = torch.empty(tuple(shape), dtype=dtype, device=self._device)
         if rows.numel() == 0:
-            return rows
-        began = time.monotonic()
-        with self._ledger.time("waiting"):
-            try:
-                work = dist.irecv(rows, peer, group=self._group, tag=tag)
-                assert work is not None
-                work.wait(timedelta(seconds=self._wait_limit))
-            except RuntimeError as error:
-                # Gloo has one kind of error; a wait that came to its end closes the link, so time tells the two apart.
-                if time.monotonic() - began >= self._wait_limit:
-                    raise WaitedInVain(peer, tag, self._wait_limit) from error
-                raise PeerLost(peer, tag) from error
-        return rows
+            return _Coming(peer, tag, rows, None, self._ledger, self._wait_limit)
+        try:
+            work = dist.irecv(rows, peer, group=self._group, tag=tag)
+        except RuntimeError as error:
+            raise PeerLost(peer, tag) from error
+        return _Coming(peer, tag, rows, work, self._ledger, self._wait_limit)
 
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
         """Send the count, then the numbers."""
@@ -87,9 +78,13 @@ class GlooMailbox(Mailbox):
 
     def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
         """Receive the count, then the numbers."""
-        count = int(self._receive(peer, tag, (1,), torch.int64).item())
-        values: NDArray[np.int64] = self._receive(peer, tag, (count,), torch.int64).cpu().numpy()
-        return values
+        return self.receive_lists([peer], tag)[peer]
+
+    def receive_lists(self, peers: Sequence[int], tag: int) -> dict[int, NDArray[np.int64]]:
+        """Counts from all, and as each comes, its numbers: they travel side by side."""
+        counts = self.receive_each(tag, dict.fromkeys(peers, (1,)), torch.int64)
+        coming = {peer: self.receive(peer, tag, (int(count.item()),), torch.int64) for peer, count in counts}
+        return {peer: numbers.wait().cpu().numpy() for peer, numbers in coming.items()}
 
     def close(self) -> None:
         """Let peers take what was sent, for a few seconds; the process group stays its maker's."""
@@ -99,6 +94,33 @@ class GlooMailbox(Mailbox):
         for outbox in self._outboxes.values():
             outbox.join(end - time.monotonic())
         self._outboxes.clear()
+
+
+class _Coming(AbstractContextManager[Tensor]):
+    """A message that was asked for."""
+
+    def __init__(self, peer: int, tag: int, rows: Tensor, work: dist.Work | None, ledger: Ledger, wait_limit: float) -> None:
+        self._peer, self._tag, self._rows, self._work = peer, tag, rows, work
+        self._ledger, self._wait_limit = ledger, wait_limit
+
+    def wait(self) -> Tensor:
+        """The rows, once they are here."""
+        if self._work is not None:
+            began = time.monotonic()
+            with self._ledger.time("waiting"):
+                try:
+                    self._work.wait(timedelta(seconds=self._wait_limit))
+                except RuntimeError as error:
+                    # Gloo has one kind of error; a wait that came to its end closes the link, so time tells the two apart.
+                    if time.monotonic() - began >= self._wait_limit:
+                        raise WaitedInVain(self._peer, self._tag, self._wait_limit) from error
+                    raise PeerLost(self._peer, self._tag) from error
+        return self._rows
+
+    __enter__ = wait
+
+    def __exit__(self, *failure: object) -> None:
+        """The rows go when nobody holds them."""
 
 
 class _Outbox:

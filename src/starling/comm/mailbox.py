@@ -9,7 +9,8 @@ built on a mailbox can deadlock, as long as every message that is waited for is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -35,7 +36,17 @@ class Mailbox(ABC):
 
     @abstractmethod
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> AbstractContextManager[Tensor]:
-        """Wait for a message whose shape both sides know; the rows may be read (not kept) until the block is left."""
+        """A message whose shape both sides know. It may come from the call on, even if nobody waits for it yet.
+
+        Entering the block waits for it; the rows may be read (not kept) until the block is left.
+        """
+
+    def receive_each(self, tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+        """(peer, its message) for each of these peers, in their order; all may come from the call on.
+
+        A message is to be read before the next is asked for.
+        """
+        return _one_by_one(deque((peer, self.receive(peer, tag, shape, dtype)) for peer, shape in shapes.items()))
 
     @abstractmethod
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
@@ -44,6 +55,10 @@ class Mailbox(ABC):
     @abstractmethod
     def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
         """Wait for whole numbers, any count of them."""
+
+    def receive_lists(self, peers: Sequence[int], tag: int) -> dict[int, NDArray[np.int64]]:
+        """Wait for the lists of several."""
+        return {peer: self.receive_list(peer, tag) for peer in peers}
 
     @abstractmethod
     def close(self) -> None:
@@ -60,3 +75,11 @@ class Mailbox(ABC):
 
     def __exit__(self, *failure: Any) -> None:
         self.close()
+
+
+def _one_by_one(coming: deque[tuple[int, AbstractContextManager[Tensor]]]) -> Iterator[tuple[int, Tensor]]:
+    while coming:
+        peer, message = coming.popleft()
+        with message as rows:
+            yield peer, rows
+        del message, rows  # not to be kept while the next is waited for

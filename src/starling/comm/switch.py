@@ -91,6 +91,12 @@ class SwitchMailbox(Mailbox):
         """Over the peer's link."""
         return self._ways[peer].receive_list(peer, tag)
 
+    def receive_lists(self, peers: Sequence[int], tag: int) -> dict[int, NDArray[np.int64]]:
+        """Those of this host, then the others'."""
+        near = [peer for peer in peers if self._ways[peer] is self._near]
+        far = [peer for peer in peers if self._ways[peer] is self._far]
+        return self._near.receive_lists(near, tag) | self._far.receive_lists(far, tag)
+
     def close(self) -> None:
         """Close both."""
         self._near.close()

@@ -167,14 +167,11 @@ def everybodys_rows(team: Team, tag: int, values: Tensor, counts: list[int]) -> 
         if len(values):
             team.links.send_copy(peer, tag, values)
             team.ledger.sent(peer, values.nbytes)
-    parts = []
-    for worker, count in enumerate(counts):
-        if worker == team.rank:
-            parts.append(values)
-        elif count:
-            with team.links.receive(worker, tag, (count, *values.shape[1:]), values.dtype) as rows:
-                parts.append(rows.clone())
-    return torch.cat(parts)
+    theirs = {peer: (counts[peer], *values.shape[1:]) for peer in sorted(team.peers) if counts[peer]}
+    parts = {team.rank: values}
+    for peer, rows in team.receive_each(tag, theirs, values.dtype):
+        parts[peer] = rows.clone()
+    return torch.cat([parts[worker] for worker in sorted(parts)])
 
 
 def _pair(task: TaskKind, given: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

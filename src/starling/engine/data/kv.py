@@ -152,20 +152,20 @@ class Pending:
         """The rows: those at hand first, then answers to others, then their answers as they come."""
         out = blank_rows(len(self._ids), self._table.row_shape, self._table.dtype)
         words = words_of(out)
+        row_bytes = words.shape[1] * words.itemsize
+        shapes = {peer: (len(asked.wanted), row_bytes) for peer, asked in self._asked.items() if len(asked.wanted)}
+        coming = self._places.team.receive_each(self._answers, shapes, torch.uint8)
         near = self._read_here(words)
         self._answer()
-        cached = far = 0
-        for peer, question in self._asked.items():
-            if self._cache is not None:
+        cached, far = 0, sum(rows for rows, _ in shapes.values())
+        if self._cache is not None:
+            for question in self._asked.values():
                 move_rows(self._cache.words, question.cached_rows, words, question.cached_places)
                 cached += len(question.cached_rows)
-            if len(question.wanted):
-                shape = (len(question.wanted), words.shape[1] * words.itemsize)
-                with self._places.team.links.receive(peer, self._answers, shape, torch.uint8) as came:
-                    move_rows(came.numpy().view(words.dtype), question.answer_of, words, question.places)
-                far += len(question.wanted)
+        for peer, came in coming:
+            question = self._asked[peer]
+            move_rows(came.numpy().view(words.dtype), question.answer_of, words, question.places)
         if self._counted:
-            row_bytes = words.shape[1] * words.itemsize
             self._places.team.ledger.fetched(near=near, cached=cached, far=far, far_bytes=far * row_bytes)
         return out
 
@@ -184,14 +184,14 @@ class Pending:
         self.hear()
         meeting = self._meeting
         total = np.zeros((len(meeting.rows), values.shape[1]), values.dtype)
+        shapes = {worker: (len(ids), values.shape[1]) for worker, ids in sorted(self._heard.items()) if len(ids)}
+        coming = team.receive_each(tag, shapes, torch.from_numpy(total[:0]).dtype)
         for worker in range(team.size):
             if worker == team.rank:
                 mine, answer_of = self._own_places(), meeting.own_answer_of
                 add_rows(_summed(values, mine, answer_of, len(meeting.places[worker])), meeting.places[worker], total)
-            elif len(self._heard[worker]):
-                shape = (len(self._heard[worker]), values.shape[1])
-                with team.links.receive(worker, tag, shape, torch.from_numpy(total[:0]).dtype) as came:
-                    add_rows(came.numpy(), meeting.places[worker], total)
+            elif worker in shapes:
+                add_rows(next(coming)[1].numpy(), meeting.places[worker], total)
         table.add(meeting.rows - int(self._places.worker_bounds[team.rank]), total.reshape(len(total), *table.row_shape))
 
     def _read_here(self, words: NDArray[Any]) -> int:
@@ -220,9 +220,8 @@ class Pending:
 
     def hear(self) -> None:
         """Receive what everybody asks for, once; waits until they have begun the same pull."""
-        for peer in self._asked:
-            if peer not in self._heard:
-                self._heard[peer] = self._places.team.links.receive_list(peer, self._tag)
+        if self._asked and not self._heard:
+            self._heard = self._places.team.links.receive_lists(list(self._asked), self._tag)
         if not isinstance(self._table, StoredTable):
             _ = self._meeting  # made here, ahead of the push that it is for
 

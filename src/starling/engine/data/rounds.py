@@ -23,7 +23,7 @@ def ask(team: Team, peers: Sequence[int], tag: int, lists: dict[int, NDArray[Any
         values = np.ascontiguousarray(lists[peer], np.int64)
         team.links.send_list(peer, tag, values)
         team.ledger.sent(peer, values.nbytes)
-    return {peer: team.links.receive_list(peer, tag) for peer in peers}
+    return team.links.receive_lists(peers, tag) if peers else {}
 
 
 def send_array(team: Team, peer: int, tag: int, values: NDArray[Any]) -> None:

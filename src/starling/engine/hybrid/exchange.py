@@ -1,8 +1,8 @@
 """The exchange of a team: values go from owners to mirrors, gradients and partial results from mirrors to owners.
 
-One message for each pair of workers and direction, only rows that are active in the batch, no index. Every operation sends before
-it waits, and sending never waits, so workers may reach it in any order. Where partial results or gradients of several workers meet
-in one row, they are added in the order of ranks: the same bits in every run.
+One message for each pair of workers and direction, only rows that are active in the batch, no index. Every operation asks, sends,
+and then waits; asking and sending never wait, so workers may reach it in any order. Where partial results or gradients of several
+workers meet in one row, they are added in the order of ranks: the same bits in every run.
 """
 
 from __future__ import annotations
@@ -117,29 +117,34 @@ class TeamExchange:
     def receive_mirrors(
         self, width: int, dtype: torch.dtype, tag: int, *, counted: bool = True
     ) -> Iterator[tuple[int, Tensor]]:
-        """(worker, its rows that are mirrored here), worker after worker; a block is to be read before the next is asked for.
+        """(worker, its rows that are mirrored here), worker after worker; they travel from the call on.
 
         Further columns of rows that have come already are not `counted` in the ledger.
         """
-        for peer in self.team.peers:
-            count = self.traffic.mirror_count(peer)
-            if count:
-                if counted:
-                    self.team.ledger.came(self.layer, count)
-                with self.team.links.receive(peer, tag, (count, width), self._wire_type(dtype)) as block:
-                    yield peer, block
+        counts = {peer: count for peer in self.team.peers if (count := self.traffic.mirror_count(peer))}
+        if counted:
+            for count in counts.values():
+                self.team.ledger.came(self.layer, count)
+        return self._receive(counts, width, dtype, tag)
 
     def receive_for_own(self, width: int, dtype: torch.dtype, tag: int) -> Iterator[tuple[int, Tensor]]:
-        """(worker, what it has for the own rows `traffic.send[worker]`), in the order of ranks."""
-        for peer in range(self.team.size):
-            count = len(self.traffic.send[peer])
-            if peer != self.team.rank and count:
-                with self.team.links.receive(peer, tag, (count, width), self._wire_type(dtype)) as block:
-                    yield peer, block
+        """(worker, what it has for the own rows `traffic.send[worker]`), in the order of ranks; they travel from the call on."""
+        counts = {peer: count for peer in sorted(self.team.peers) if (count := len(self.traffic.send[peer]))}
+        return self._receive(counts, width, dtype, tag)
 
-    def add_for_own(self, into: Tensor, tag: int) -> None:
-        """Add what mirrors have gathered to their own rows in `into`."""
-        for peer, block in self.receive_for_own(into.shape[1], into.dtype, tag):
+    def _receive(self, counts: dict[int, int], width: int, dtype: torch.dtype, tag: int) -> Iterator[tuple[int, Tensor]]:
+        shapes = {peer: (count, width) for peer, count in counts.items()}
+        return self.team.receive_each(tag, shapes, self._wire_type(dtype))
+
+    def fill_mirrors(self, rows: Tensor, coming: Iterator[tuple[int, Tensor]]) -> Tensor:
+        """Fill the mirrors' places among all rows with what their owners sent (`receive_mirrors`)."""
+        for peer, block in coming:
+            rows[self.traffic.mirrors_of(peer)] = block
+        return rows
+
+    def add_for_own(self, into: Tensor, coming: Iterator[tuple[int, Tensor]]) -> None:
+        """Add what mirrors have gathered (`receive_for_own`) to their own rows in `into`."""
+        for peer, block in coming:
             with self.team.ledger.time("communication"):
                 if into.device.type == "cpu":
                     add_rows(block.to(into.dtype).numpy(), self.traffic.send[peer], into.numpy())
@@ -167,18 +172,20 @@ class _Pull(Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
         ctx.exchange, ctx.tag = exchange, tag
+        coming = exchange.receive_mirrors(rows.shape[1], rows.dtype, tag)
         exchange.send_own(rows, tag)
         out = rows.new_empty(exchange.traffic.rows, rows.shape[1])
         out[: len(rows)] = rows
-        return _mirrors_into(exchange, out, tag)
+        return exchange.fill_mirrors(out, coming)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
+        coming = exchange.receive_for_own(gradient.shape[1], gradient.dtype, tag)
         exchange.send_mirrors(gradient, tag)
         own = gradient[: exchange.traffic.owned].clone()
-        exchange.add_for_own(own, tag)
+        exchange.add_for_own(own, coming)
         return own, None, None
 
 
@@ -186,19 +193,21 @@ class _PushSum(Function):
     @staticmethod
     def forward(ctx: Any, partial: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
         ctx.exchange, ctx.tag = exchange, tag
+        coming = exchange.receive_for_own(partial.shape[1], partial.dtype, tag)
         exchange.send_mirrors(partial, tag)
         own = partial[: exchange.traffic.owned].clone()
-        exchange.add_for_own(own, tag)
+        exchange.add_for_own(own, coming)
         return own[: exchange.outputs].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
+        coming = exchange.receive_mirrors(gradient.shape[1], gradient.dtype, tag)
         whole = gradient.new_zeros(exchange.traffic.rows, gradient.shape[1])
         whole[: exchange.outputs] = gradient
         exchange.send_own(whole, tag)
-        return _mirrors_into(exchange, whole, tag), None, None
+        return exchange.fill_mirrors(whole, coming), None, None
 
 
 class _PushMax(Function):
@@ -207,10 +216,11 @@ class _PushMax(Function):
     @staticmethod
     def forward(ctx: Any, partial: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
         ctx.exchange, ctx.tag = exchange, tag
+        coming = exchange.receive_for_own(partial.shape[1], partial.dtype, tag)
         exchange.send_mirrors(partial, tag)
         best = partial[: exchange.traffic.owned].clone()
         winner = torch.full(best.shape, exchange.team.rank)
-        for peer, block in exchange.receive_for_own(best.shape[1], best.dtype, tag):
+        for peer, block in coming:
             index = torch.from_numpy(exchange.traffic.send[peer])
             given, before = block.to(best.dtype), best[index]
             best[index] = torch.maximum(given, before)
@@ -222,6 +232,7 @@ class _PushMax(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
+        coming = exchange.receive_mirrors(gradient.shape[1], gradient.dtype, tag)
         whole = gradient.new_zeros(exchange.traffic.rows, gradient.shape[1])
         winner = torch.full((exchange.traffic.owned, gradient.shape[1]), -1)
         whole[: exchange.outputs], winner[: exchange.outputs] = gradient, ctx.winner
@@ -230,7 +241,7 @@ class _PushMax(Function):
             if len(index):
                 exchange.send_block(peer, whole[index] * (winner[index] == peer), tag)
         whole[: exchange.traffic.owned] *= winner == exchange.team.rank
-        return _mirrors_into(exchange, whole, tag), None, None
+        return exchange.fill_mirrors(whole, coming), None, None
 
 
 class _AllSum(Function):
@@ -244,10 +255,3 @@ class _AllSum(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         return ctx.exchange.team.all_sum(Calls.backward(ctx.tag), gradient), None, None
-
-
-def _mirrors_into(exchange: TeamExchange, rows: Tensor, tag: int) -> Tensor:
-    """Fill the mirrors' places among all rows with what their owners sent."""
-    for peer, block in exchange.receive_mirrors(rows.shape[1], rows.dtype, tag):
-        rows[exchange.traffic.mirrors_of(peer)] = block
-    return rows

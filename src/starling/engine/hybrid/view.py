@@ -7,6 +7,7 @@ before it are there, so that overlap changes no bit: with ``--overlap off`` the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +21,15 @@ from torch.autograd.function import once_differentiable
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
+from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.rows import Rows, add_rows
 from starling.kernels.spmm import Coefficients, weighted_sum
 from starling.nn.gather import Copy, Reduce
 from starling.nn.ops.arrays import accumulator, applied, array, rows
 from starling.nn.view import Size, View
+
+Blocks = Iterator[tuple[int, Tensor]]
+"""(worker, its rows that are mirrored here)."""
 
 _COLUMNS_AT_ONCE = 32
 """Of input features whose sums are kept."""
@@ -55,7 +60,7 @@ class TeamView(View):
         coefficients = Coefficients(f["edge_weight"], f["source_scale"], f["row_scale"], f["own_weight"])
         split = layer.split(numbered=len(coefficients.edge) > 0)
         if exchange.known is not None and rows is exchange.known[0]:
-            return _sum(_KnownBlocks(exchange), split, coefficients, rows)
+            return _sum(exchange.traffic, _here_already(exchange), split, coefficients, rows)
         if self.is_constant(rows):
             return self._sum_once(rows, split, coefficients, exchange)
         result: Tensor = applied(_TeamSum, rows, self, split, coefficients, exchange.calls.forward())
@@ -67,41 +72,30 @@ class TeamView(View):
         for first in range(0, x.shape[1], _COLUMNS_AT_ONCE):
             columns = slice(first, first + _COLUMNS_AT_ONCE)
             piece, tag = x[:, columns].contiguous(), exchange.calls.forward()
+            coming = exchange.receive_mirrors(piece.shape[1], piece.dtype, tag, counted=first == 0)
             exchange.send_own(piece, tag)
-            blocks = _ComingBlocks(exchange, piece, tag, self.overlap, counted=first == 0)
-            out[:, columns] = _sum(blocks, split, c, piece)
+            out[:, columns] = _sum(exchange.traffic, self.in_time(coming), split, c, piece)
         return out
 
-
-class _KnownBlocks:
-    """Mirrors' rows that are here already."""
-
-    def __init__(self, exchange: TeamExchange) -> None:
-        assert exchange.known is not None
-        self.exchange, self._mirrors = exchange, exchange.known[1]
-
-    def __iter__(self) -> Any:
-        traffic = self.exchange.traffic
-        for peer in self.exchange.team.peers:
-            start, stop = traffic.mirror_offsets[peer : peer + 2]
-            if stop > start:
-                yield peer, self._mirrors[start:stop]
+    def in_time(self, coming: Blocks) -> Blocks:
+        """Blocks as they come, or without overlap when all are here."""
+        return coming if self.overlap else _all_come(coming)
 
 
-class _ComingBlocks:
-    """Mirrors' rows in messages; without overlap all are waited for before the first is given."""
-
-    def __init__(self, exchange: TeamExchange, x: Tensor, tag: int, overlap: bool, *, counted: bool = True) -> None:
-        self.exchange = exchange
-        coming = exchange.receive_mirrors(x.shape[1], x.dtype, tag, counted=counted)
-        self._blocks = coming if overlap else iter([(peer, block.clone()) for peer, block in coming])
-
-    def __iter__(self) -> Any:
-        return self._blocks
+def _here_already(exchange: TeamExchange) -> Blocks:
+    """Input rows of mirrors that were fetched when the run began."""
+    assert exchange.known is not None
+    offsets, mirrors = exchange.traffic.mirror_offsets, exchange.known[1]
+    spans = ((peer, offsets[peer], offsets[peer + 1]) for peer in exchange.team.peers)
+    return ((peer, mirrors[start:stop]) for peer, start, stop in spans if stop > start)
 
 
-def _sum(blocks: _KnownBlocks | _ComingBlocks, split: SplitEdges, c: Coefficients, x: Tensor) -> Tensor:
-    traffic = blocks.exchange.traffic
+def _all_come(coming: Blocks) -> Blocks:
+    """The same blocks when the last of them is here."""
+    return iter([(peer, block.clone()) for peer, block in coming])
+
+
+def _sum(traffic: Traffic, blocks: Blocks, split: SplitEdges, c: Coefficients, x: Tensor) -> Tensor:
     own = c.source[: traffic.owned]
     out = torch.empty(split.inner.rows, x.shape[1], dtype=accumulator(x))
     weighted_sum(split.inner, Coefficients(c.edge, own, c.row, c.own), rows(x), rows(out))
@@ -139,8 +133,9 @@ class _TeamSum(Function):
         assert isinstance(view.exchange, TeamExchange)
         ctx.view, ctx.split, ctx.coefficients, ctx.tag, ctx.stored = view, split, coefficients, tag, x.dtype
         x = x.detach()
+        coming = view.exchange.receive_mirrors(x.shape[1], x.dtype, tag)
         view.exchange.send_own(x, tag)
-        return _sum(_ComingBlocks(view.exchange, x, tag, view.overlap), split, coefficients, x)
+        return _sum(view.exchange.traffic, view.in_time(coming), split, coefficients, x)
 
     @staticmethod
     @once_differentiable
@@ -155,6 +150,7 @@ class _TeamSum(Function):
             if split.between is not None:
                 _turned_sum(split.between, c, factors.source, given, own, add=True)
 
+        coming = exchange.receive_for_own(width, gradient.dtype, tag)
         if not view.overlap:
             sum_own()
         for peer in exchange.team.peers:
@@ -165,5 +161,5 @@ class _TeamSum(Function):
                 exchange.send_block(peer, block, tag)
         if view.overlap:
             sum_own()
-        exchange.add_for_own(own, tag)
+        exchange.add_for_own(own, coming)
         return own.to(ctx.stored), None, None, None, None
