@@ -1,11 +1,11 @@
 """The boundary exchange between workers of one host: shared memory against Gloo's loopback sockets, in one run.
 
-    python bench/exchange.py [--rounds 3] [--output bench/results/exchange.json]        # about a minute; run nothing else
+    python bench/exchange.py [--rounds 3]       # about a minute; run nothing else
 
 Every worker belongs to two teams, one of each transport, and a round measures both in turn, so that a noisy machine is noisy to
 both. Two jobs of a layer: `exchange` is all of it, each worker gathering rows of its table for every peer, sending them, and
 copying what comes into its mirrors' rows; `transfer` leaves the gathering out. The tiny message is a round trip between two
-workers. One thread a worker. Prints a Markdown table and writes every measurement.
+workers. One thread a worker. Every measurement goes to results/exchange.json, the table into docs/engine.md.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from doc_tables import write_table
 from starling.comm.switch import form_team
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
@@ -46,14 +47,14 @@ class Worker:
 
     def exchange(self, team: Team, step: int, *, gather: bool) -> None:
         tag = make_tag(Channel.FORWARD, step, 0)
+        coming = team.receive_each(tag, dict.fromkeys(team.peers, self.shape), torch.float32)
         for peer in team.peers:
             parcel = team.links.parcel(peer, self.shape, torch.float32)
             if gather:
                 gather_rows(self.table.numpy(), self.chosen, parcel.numpy(), threads=1)
             team.links.send(peer, tag, parcel)
-        for peer in team.peers:
-            with team.links.receive(peer, tag, self.shape, torch.float32) as rows:
-                self.mirrors.copy_(rows)
+        for _, rows in coming:
+            self.mirrors.copy_(rows)
 
 
 def barrier(team: Team) -> None:
@@ -135,7 +136,6 @@ def measure(size: int, rounds: int) -> list[dict[str, object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
     began, load = time.perf_counter(), os.getloadavg()[0]
     measured = [row for size in WORKERS for row in measure(size, args.rounds)]
@@ -145,9 +145,8 @@ def main() -> None:
         "load_before": load,
     }
     machine["seconds"] = round(time.perf_counter() - began, 1)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps({**machine, "measurements": measured}, indent=1) + "\n")
-    print("| workers | message | job | shared memory | Gloo | ratio |\n|---|---|---|---|---|---|")
+    RESULTS.write_text(json.dumps({**machine, "measurements": measured}, indent=1) + "\n")
+    out = ["| workers | message | job | shared memory | Gloo | times |", "|---:|---|---|---:|---:|---:|"]
     keys = dict.fromkeys((row["workers"], row["rows"], row["columns"], row["job"]) for row in measured)
     for key in keys:
         rows = [row for row in measured if (row["workers"], row["rows"], row["columns"], row["job"]) == key]
@@ -156,7 +155,8 @@ def main() -> None:
             for name in ("shared memory", "gloo")
         )
         size, count, columns, job = key
-        print(f"| {size} | {count} x {columns} | {job} | {near * 1e3:.3g} ms | {far * 1e3:.3g} ms | {far / near:.1f}x |")
+        out.append(f"| {size} | {count:,} x {columns} | {job} | {near * 1e3:.3g} ms | {far * 1e3:.3g} ms | {far / near:.1f} |")
+    write_table("engine.md", "exchange", "\n".join(out))
 
 
 if __name__ == "__main__":

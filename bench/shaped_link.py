@@ -1,12 +1,13 @@
-"""Four workers over a slow link: throughput by share of boundary nodes kept, with and without overlap, in float32 and bfloat16.
+"""Workers over a slow link: throughput by share of boundary nodes kept, with and without overlap, in float32 and bfloat16.
 
-    python bench/shaped_link.py [--parts DIR] [--rates 1gbit,100mbit] [--epochs 3] [--rounds 1]     # some minutes, 12 runs
+    python bench/shaped_link.py [--parts DIR] [--rates 1gbit,100mbit] [--epochs 4] [--rounds 2]     # ten minutes, 24 runs
+    python bench/shaped_link.py --workers 2 --model gcn --layers 3 --cases "boundary 1;boundary 1, overlap off"
     python bench/shaped_link.py --render        # only write the table anew
 
 Each worker lives in a network namespace of its own; all are joined by a bridge, and what leaves a namespace is held to the rate
 by tc's token bucket. Needs root, ``ip`` and ``tc``. Namespaces and bridge are taken down again whatever happens. Without --parts
-a graph of --nodes and --edges is made and cut into four. A cell is the median of a run's epochs but the first. Raw lines go to
-``results/shaped_link.jsonl``, which a new run begins anew, the table into docs/engine.md.
+a graph of --nodes and --edges is made and cut. A cell is the median of all epochs but a run's first. Raw lines go to
+``results/shaped_link.jsonl``, where they take the place of older ones of the same team and model, the table into docs/engine.md.
 """
 
 from __future__ import annotations
@@ -26,17 +27,16 @@ from typing import Any
 
 from command import printed, starling
 from doc_tables import write_table
-from kept_lines import append_line, read_lines
+from kept_lines import append_line, drop_lines, read_lines
 
 RESULTS = Path(__file__).parent / "results" / "shaped_link.jsonl"
 BRIDGE, NETWORK = "starling-br", "10.201.7"
-WORKERS = 4
 
 
 @contextmanager
-def hosts(rate: str) -> Iterator[list[str]]:
+def hosts(count: int, rate: str) -> Iterator[list[str]]:
     """Namespaces on one bridge, each of which sends at most at `rate`."""
-    names = [f"starling-{number}" for number in range(WORKERS)]
+    names = [f"starling-{number}" for number in range(count)]
     try:
         printed("ip", "link", "add", BRIDGE, "type", "bridge")
         printed("ip", "link", "set", BRIDGE, "up")
@@ -69,7 +69,7 @@ def trained(parts: Path, names: list[str], options: argparse.Namespace, team: di
     with tempfile.TemporaryDirectory() as folder:
         run, spec = Path(folder) / "run", Path(folder) / "spec.json"
         run.mkdir()
-        settings = {"workers": WORKERS, **team}  # the launcher's way: TOML in the spec, and a run directory that is there
+        settings = {"workers": len(names), **team}  # the launcher's way: TOML in the spec, and a run directory that is there
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         config = (
             f"[data]\npath = {json.dumps(str(parts))}\n[model]\nname = {json.dumps(options.model)}\nhidden = {options.hidden}\n"
@@ -81,7 +81,7 @@ def trained(parts: Path, names: list[str], options: argparse.Namespace, team: di
             subprocess.Popen(
                 ["ip", "netns", "exec", name, sys.executable, "-m", "starling.launch.worker",
                  "starling.launch.train_worker:train", str(spec), "--threads", "1", "--result", str(Path(folder) / "result.json")],
-                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(WORKERS), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(len(names)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
                      "MASTER_ADDR": f"{NETWORK}.1", "MASTER_PORT": "29555", "GLOO_SOCKET_IFNAME": "eth0"},
             )
             for rank, name in enumerate(names)
@@ -101,7 +101,7 @@ def trained(parts: Path, names: list[str], options: argparse.Namespace, team: di
 def made_parts(folder: Path, options: argparse.Namespace) -> Path:
     size = ("--nodes", options.nodes, "--edges", options.edges, "--classes", 20, "--features", 100)
     starling("generate", "dcsbm", *size, "-o", folder / "graph")
-    starling("partition", folder / "graph", "-p", WORKERS, "-o", folder / "parts")
+    starling("partition", folder / "graph", "-p", options.workers, "-o", folder / "parts")
     return folder / "parts"
 
 
@@ -109,42 +109,49 @@ CASES: dict[str, dict[str, Any]] = {f"boundary {p:g}": {"boundary": p} for p in 
 CASES |= {"boundary 1, overlap off": {"overlap": False}, "boundary 1, bfloat16": {"wire": "bfloat16"}}
 
 
+def setting_of(line: dict[str, Any]) -> str:
+    """What a line's rows in the table have in common."""
+    return f"{line['model']}, {line['layers']} layers, {line['workers_count']} workers"
+
+
 def measure(parts: Path, options: argparse.Namespace) -> None:
-    RESULTS.write_text("")
+    setting = {"model": options.model, "layers": options.layers, "workers_count": options.workers}
+    drop_lines(RESULTS, lambda line: setting_of(line) == setting_of(setting))
     for rate in options.rates.split(","):
-        with hosts(rate) as names:
+        with hosts(options.workers, rate) as names:
             for number in range(options.rounds):
-                for label, team in CASES.items():
-                    line = trained(parts.resolve(), names, options, team)
-                    known = {"rate": rate, "case": label, "round": number, "load": os.getloadavg()[0]}
+                for label in options.cases.split(";"):
+                    line = trained(parts.resolve(), names, options, CASES[label])
+                    known = {**setting, "rate": rate, "case": label, "round": number, "load": os.getloadavg()[0]}
                     append_line(RESULTS, {**known, **line})
                     print(f"{rate}, {label}: {statistics.median(line['seconds']):.3f} s", file=sys.stderr, flush=True)
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    out = ["| link | case | epoch, s | times boundary 1 | sent an epoch, MiB |", "|---|---|---:|---:|---:|"]
-    for rate in dict.fromkeys(line["rate"] for line in lines):
-        found = {label: [line for line in lines if (line["rate"], line["case"]) == (rate, label)] for label in CASES}
+    out = ["| | link | case | epoch, s | times boundary 1 | sent an epoch, MiB |", "|---|---|---|---:|---:|---:|"]
+    for setting, rate in dict.fromkeys((setting_of(line), line["rate"]) for line in lines):
+        mine = [line for line in lines if (setting_of(line), line["rate"]) == (setting, rate)]
+        found = {label: group for label in CASES if (group := [line for line in mine if line["case"] == label])}
         medians = {label: statistics.median(s for line in group for s in line["seconds"]) for label, group in found.items()}
         for label, group in found.items():
-            sent = group[-1]["bytes_sent_per_epoch"] / 2**20
-            out.append(
-                f"| {rate} | {label} | {medians[label]:.3f} | {medians['boundary 1'] / medians[label]:.2f} | {sent:.1f} |"
-            )
+            sent, gain = group[-1]["bytes_sent_per_epoch"] / 2**20, medians["boundary 1"] / medians[label]
+            out.append(f"| {setting} | {rate} | {label} | {medians[label]:.2f} | {gain:.2f} | {sent:.1f} |")
     return "\n".join(out)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", type=Path, help="a parts directory of at least four parts")
+    parser.add_argument("--parts", type=Path, help="a parts directory of at least as many parts as workers")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--cases", default=";".join(CASES))
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--edges", type=int, default=1_000_000)
     parser.add_argument("--rates", default="1gbit,100mbit")
     parser.add_argument("--model", default="sage")
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces go whoever ends this
