@@ -3,23 +3,25 @@
     python bench/cohesive.py --data FOLDER [--graphs cora,pubmed] [--seeds 5]
     python bench/cohesive.py --render           # only write the table anew
 
-Nothing is trained: seconds to minutes a graph. Batches partition all nodes, as in CM-GCN. A cell is the median over seeds of 1 − J
+Nothing is trained: seconds to some minutes a run. Batches partition all nodes, as in CM-GCN. A cell is the median over seeds of 1 − J
 / J(random); random batches are of equal size, METIS parts and cohesive batches within 3 % and 10 %. Raw lines go to
-``results/cohesive.json``, in place of those of the same graphs, the table into docs/cohesive.md.
+``results/cohesive.jsonl``, what is there already is not done again, and the table into docs/cohesive.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from doc_tables import write_table
+from kept_lines import resume
 from starling.core.keyed import permutation, stream_key
 from starling.kernels.csr import csr_from_pairs
 from starling.partition.contract import PartitionTask
@@ -29,7 +31,7 @@ from starling.plan.cohesive.strategy import Cohesive
 from starling.plan.cost import BatchCosts, GcnCost, gcn_widths
 from starling.stream.edges import EdgesInMemory
 
-RESULTS = Path(__file__).parent / "results" / "cohesive.json"
+RESULTS = Path(__file__).parent / "results" / "cohesive.jsonl"
 SETTINGS = {"cora": (20, 256), "citeseer": (20, 256), "pubmed": (100, 64), "coauthor_cs": (100, 64)}
 """Batches and hidden columns: 5 % of the nodes in a batch of a small graph, 1 % in others, hidden columns as in the paper."""
 MARKS = {"cora": (65, 62, 47), "pubmed": (62, 71, 55), "coauthor_cs": (66, 65, 36)}
@@ -53,42 +55,41 @@ def random_batches(nodes: int, batches: int, seed: int) -> np.ndarray:
     return batch
 
 
-def measure(name: str, data: Path, seeds: int) -> list[dict[str, Any]]:
-    edges, width, classes = read_graph(data / f"{name}.npz")
-    batches, hidden = SETTINGS[name]
-    lists = csr_from_pairs(edges._pairs, edges.nodes)
-    lines = []
-    for layers in LAYERS:
-        widths = gcn_widths(width, hidden, classes, layers)
-        costs = BatchCosts(lists, GcnCost(widths))
-        settings = Cohesive.Settings(batches=batches, targets="all", clusters_per_batch=1)
-        for seed in range(seeds):
-            began = time.perf_counter()
-            task = CohesiveTask(edges, np.arange(edges.nodes), widths, seed, memory=4 << 30)
-            cohesive = find_batches(task, settings)
-            seconds = time.perf_counter() - began
-            metis = make_method("metis").assign(PartitionTask(edges, batches, seed)).owner
-            sizes = np.bincount(cohesive, minlength=batches)
-            lines.append(
-                {
-                    "graph": name,
-                    "nodes": edges.nodes,
-                    "edges": edges.edges,
-                    "batches": batches,
-                    "layers": layers,
-                    "widths": widths,
-                    "seed": seed,
-                    "random": costs.of_epoch(random_batches(edges.nodes, batches, seed)),
-                    "metis": costs.of_epoch(metis),
-                    "cohesive": costs.of_epoch(cohesive),
-                    "one_batch": costs.of_epoch(np.zeros(edges.nodes, np.int32)),
-                    "smallest": int(sizes.min()),
-                    "largest": int(sizes.max()),
-                    "seconds": round(seconds, 2),
-                }
-            )
-            print(json.dumps(lines[-1]), flush=True)
-    return lines
+@dataclass(frozen=True)
+class Run:
+    """Batches of one graph for a model of so many layers."""
+
+    graph: str
+    layers: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.graph}/{self.layers}/{self.seed}"
+
+
+def measure(run: Run, data: Path) -> dict[str, Any]:
+    """J of all kinds of batches; a JSON line."""
+    edges, width, classes = read_graph(data / f"{run.graph}.npz")
+    batches, hidden = SETTINGS[run.graph]
+    widths = gcn_widths(width, hidden, classes, run.layers)
+    costs = BatchCosts(csr_from_pairs(edges._pairs, edges.nodes), GcnCost(widths))
+    began = time.perf_counter()
+    task = CohesiveTask(edges, np.arange(edges.nodes), widths, run.seed, memory=4 << 30)
+    cohesive = find_batches(task, Cohesive.Settings(batches=batches, targets="all", clusters_per_batch=1))
+    seconds = time.perf_counter() - began
+    found = {
+        "random": random_batches(edges.nodes, batches, run.seed),
+        "metis": make_method("metis").assign(PartitionTask(edges, batches, run.seed)).owner,
+        "cohesive": cohesive,
+        "one_batch": np.zeros(edges.nodes, np.int32),
+    }
+    sizes = np.bincount(cohesive, minlength=batches)
+    return {
+        **{"key": run.key, **vars(run), "nodes": edges.nodes, "edges": edges.edges, "batches": batches, "widths": widths},
+        **{name: costs.of_epoch(batch) for name, batch in found.items()},
+        **{"smallest": int(sizes.min()), "largest": int(sizes.max()), "seconds": round(seconds, 2)},
+    }
 
 
 def table(lines: list[dict[str, Any]]) -> str:
@@ -96,7 +97,7 @@ def table(lines: list[dict[str, Any]]) -> str:
         "| graph, batches | layers | METIS parts | mark | cohesive | least possible | sizes | seeds |",
         "|---|---:|---:|---:|---:|---:|---|---:|",
     ]
-    for name in dict.fromkeys(line["graph"] for line in lines):
+    for name in SETTINGS:
         for layers in LAYERS:
             some = [line for line in lines if line["graph"] == name and line["layers"] == layers]
             if not some:
@@ -121,12 +122,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--render", action="store_true", help="write the table from kept lines only")
     options = parser.parse_args()
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    if not options.render:
-        for name in options.graphs.split(","):
-            kept = [line for line in kept if line["graph"] != name] + measure(name, options.data, options.seeds)
-            RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
-    write_table("cohesive.md", "cohesive", table(kept))
+    wanted = itertools.product(range(0 if options.render else options.seeds), options.graphs.split(","), LAYERS)
+    runs = (Run(graph, layers, seed) for seed, graph, layers in wanted)
+    done = resume(RESULTS, runs, lambda run: measure(run, options.data), "{cohesive:.4g} of {random:.4g}")
+    write_table("cohesive.md", "cohesive", table(list(done.values())))
 
 
 if __name__ == "__main__":
