@@ -3,9 +3,9 @@
     python bench/cohesive.py --data FOLDER [--graphs cora,pubmed] [--seeds 5]
     python bench/cohesive.py --render           # only write the table anew
 
-Nothing is trained: seconds to some minutes a run. Batches partition all nodes, as in CM-GCN. A cell is the median over seeds of 1 − J
-/ J(random); random batches are of equal size, METIS parts and cohesive batches within 3 % and 10 %. Raw lines go to
-``results/cohesive.jsonl``, what is there already is not done again, and the table into docs/cohesive.md.
+Nothing is trained: seconds to some minutes a run. Batches partition all nodes, as in CM-GCN. A cell is the median over seeds of
+1 − J / J(random); random batches are of equal size, METIS parts and cohesive batches within 3 % and 10 %. Raw lines go to
+``results/cohesive.jsonl``, where what is there already is not done again, the table into docs/cohesive.md.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def ablation(asked: argparse.Namespace) -> None:
     cases: list[tuple[str, Path, tuple[object, ...]]] = [
         ("random parts, targets from anywhere, no pipeline", by_chance, ("--shuffle", "global", *off)),
         ("+ parts by flock", by_flock, ("--shuffle", "global", *off)),
-        ("+ targets from the worker's own range", by_flock, off),
+        ("+ second level: targets from the worker's own range", by_flock, off),
         ("+ asynchronous pipeline", by_flock, epoch),
         ("+ non-stop pipeline", by_flock, ()),
         ("+ cache of 128 MiB", by_flock, ("--cache", "128MiB")),
