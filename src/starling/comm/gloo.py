@@ -12,7 +12,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 
@@ -61,15 +61,12 @@ class GlooMailbox(Mailbox):
         self._outboxes[peer].keep(work, parcel)
 
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> _Coming:
-        """Begin to receive into memory of its own."""
+        """Begin to receive into memory of its own; over NCCL only when it is waited for, since messages of a pair queue there."""
         rows = torch.empty(tuple(shape), dtype=dtype, device=self._device)
-        if rows.numel() == 0:
-            return _Coming(peer, tag, rows, None, self._ledger, self._wait_limit)
-        try:
-            work = dist.irecv(rows, peer, group=self._group, tag=tag)
-        except RuntimeError as error:
-            raise PeerLost(peer, tag) from error
-        return _Coming(peer, tag, rows, work, self._ledger, self._wait_limit)
+        coming = _Coming(peer, tag, rows, self._group, self._ledger, self._wait_limit)
+        if self._device.type == "cpu":
+            coming.ask()
+        return coming
 
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
         """Send the count, then the numbers."""
@@ -78,13 +75,17 @@ class GlooMailbox(Mailbox):
 
     def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
         """Receive the count, then the numbers."""
-        return self.receive_lists([peer], tag)[peer]
+        return self.ask_for_lists([peer], tag)()[peer]
 
-    def receive_lists(self, peers: Sequence[int], tag: int) -> dict[int, NDArray[np.int64]]:
-        """Counts from all, and as each comes, its numbers: they travel side by side."""
+    def ask_for_lists(self, peers: Sequence[int], tag: int) -> Callable[[], dict[int, NDArray[np.int64]]]:
+        """Ask for counts now, and for each one's numbers when its count has come: they travel side by side."""
         counts = self.receive_each(tag, dict.fromkeys(peers, (1,)), torch.int64)
-        coming = {peer: self.receive(peer, tag, (int(count.item()),), torch.int64) for peer, count in counts}
-        return {peer: numbers.wait().cpu().numpy() for peer, numbers in coming.items()}
+
+        def wait() -> dict[int, NDArray[np.int64]]:
+            coming = {peer: self.receive(peer, tag, (int(count.item()),), torch.int64) for peer, count in counts}
+            return {peer: numbers.wait().cpu().numpy() for peer, numbers in coming.items()}
+
+        return wait
 
     def close(self) -> None:
         """Let peers take what was sent, for a few seconds; the process group stays its maker's."""
@@ -97,14 +98,24 @@ class GlooMailbox(Mailbox):
 
 
 class _Coming(AbstractContextManager[Tensor]):
-    """A message that was asked for."""
+    """A message that will be received."""
 
-    def __init__(self, peer: int, tag: int, rows: Tensor, work: dist.Work | None, ledger: Ledger, wait_limit: float) -> None:
-        self._peer, self._tag, self._rows, self._work = peer, tag, rows, work
+    def __init__(self, peer: int, tag: int, rows: Tensor, group: dist.ProcessGroup, ledger: Ledger, wait_limit: float) -> None:
+        self._peer, self._tag, self._rows, self._group = peer, tag, rows, group
         self._ledger, self._wait_limit = ledger, wait_limit
+        self._work: dist.Work | None = None
+
+    def ask(self) -> None:
+        """Let it come; nothing does if there are no numbers."""
+        if self._work is None and self._rows.numel():
+            try:
+                self._work = dist.irecv(self._rows, self._peer, group=self._group, tag=self._tag)
+            except RuntimeError as error:
+                raise PeerLost(self._peer, self._tag) from error
 
     def wait(self) -> Tensor:
         """The rows, once they are here."""
+        self.ask()
         if self._work is not None:
             began = time.monotonic()
             with self._ledger.time("waiting"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -56,9 +56,9 @@ class Mailbox(ABC):
     def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
         """Wait for whole numbers, any count of them."""
 
-    def receive_lists(self, peers: Sequence[int], tag: int) -> dict[int, NDArray[np.int64]]:
-        """Wait for the lists of several."""
-        return {peer: self.receive_list(peer, tag) for peer in peers}
+    def ask_for_lists(self, peers: Sequence[int], tag: int) -> Callable[[], dict[int, NDArray[np.int64]]]:
+        """The lists of several peers: they may come from this call on, and calling the result waits for them."""
+        return lambda: {peer: self.receive_list(peer, tag) for peer in peers}
 
     @abstractmethod
     def close(self) -> None:

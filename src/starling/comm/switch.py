@@ -5,7 +5,7 @@ Two workers of one host share memory; any others talk over torch.distributed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Literal
@@ -91,11 +91,12 @@ class SwitchMailbox(Mailbox):
         """Over the peer's link."""
         return self._ways[peer].receive_list(peer, tag)
 
-    def receive_lists(self, peers: Sequence[int], tag: int) -> dict[int, NDArray[np.int64]]:
-        """Those of this host, then the others'."""
-        near = [peer for peer in peers if self._ways[peer] is self._near]
-        far = [peer for peer in peers if self._ways[peer] is self._far]
-        return self._near.receive_lists(near, tag) | self._far.receive_lists(far, tag)
+    def ask_for_lists(self, peers: Sequence[int], tag: int) -> Callable[[], dict[int, NDArray[np.int64]]]:
+        """Over each peer's link."""
+        near, far = (
+            way.ask_for_lists([peer for peer in peers if self._ways[peer] is way], tag) for way in (self._near, self._far)
+        )
+        return lambda: near() | far()
 
     def close(self) -> None:
         """Close both."""

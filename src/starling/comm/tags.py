@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 
 _STEP_BITS, _CALL_BITS = 14, 13
+CALLS = 1 << _CALL_BITS
+"""Messages of one step and channel that have tags of their own."""
 
 
 class Channel(IntEnum):
@@ -25,8 +27,8 @@ class Channel(IntEnum):
 
 def make_tag(channel: Channel, step: int, call: int) -> int:
     """The tag of one message; steps wrap around after 16,384, long after their messages are gone."""
-    if not 0 <= call < 1 << _CALL_BITS:
-        raise ValueError(f"at most {1 << _CALL_BITS} messages a step and channel, got number {call}")
+    if not 0 <= call < CALLS:
+        raise ValueError(f"at most {CALLS} messages a step and channel, got number {call}")
     return channel << (_STEP_BITS + _CALL_BITS) | (step & ((1 << _STEP_BITS) - 1)) << _CALL_BITS | call
 
 

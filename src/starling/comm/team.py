@@ -87,12 +87,23 @@ class Team:
 
     def swap_lists(self, tag: int, lists: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
         """Give `lists[peer]` to every peer and get theirs; the own one comes back as it is."""
-        for peer in self.peers:
-            values = np.ascontiguousarray(lists[peer], np.int64)
-            self.links.send_list(peer, tag, values)
-            self.ledger.sent(peer, values.nbytes)
-        got = self.links.receive_lists(self.peers, tag) if self.size > 1 else {}
+        got = self.ask(self.peers, tag, dict(enumerate(lists)))
         return [got[worker] if worker in got else np.asarray(lists[worker], np.int64) for worker in range(self.size)]
+
+    def ask(self, peers: Sequence[int], tag: int, lists: Mapping[int, NDArray[Any]]) -> dict[int, NDArray[np.int64]]:
+        """Give `lists[peer]` to each of `peers`, and get theirs."""
+        if not peers:
+            return {}
+        theirs = self.links.ask_for_lists(peers, tag)
+        for peer in peers:
+            self.send_list(peer, tag, lists[peer])
+        return theirs()
+
+    def send_list(self, peer: int, tag: int, values: NDArray[Any]) -> None:
+        """Send whole numbers, and count them."""
+        numbers = np.ascontiguousarray(values, np.int64)
+        self.links.send_list(peer, tag, numbers)
+        self.ledger.sent(peer, numbers.nbytes)
 
     def all_lists(self, tag: int, values: NDArray[Any]) -> list[NDArray[np.int64]]:
         """Everybody's whole numbers, by rank."""

@@ -35,7 +35,7 @@ class CsrTable:
 
     def dense(self, rows: NDArray[Any] | slice) -> NDArray[np.float32]:
         """The chosen rows with their zeros."""
-        wanted = np.arange(self.shape[0])[rows]
+        wanted = np.arange(*rows.indices(self.shape[0])) if isinstance(rows, slice) else np.asarray(rows)
         out = np.zeros((len(wanted), self.shape[1]), np.float32)
         lengths = self.offsets[wanted + 1] - self.offsets[wanted]
         row = np.repeat(np.arange(len(wanted)), lengths)

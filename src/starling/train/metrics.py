@@ -163,14 +163,12 @@ def _value(metric: Metric) -> float:
 def everybodys_rows(team: Team, tag: int, values: Tensor, counts: list[int]) -> Tensor:
     """Rows of all workers, in the order of ranks."""
     values = values.contiguous()
+    coming = team.receive_each(tag, {p: (counts[p], *values.shape[1:]) for p in team.peers if counts[p]}, values.dtype)
     for peer in team.peers:
         if len(values):
             team.links.send_copy(peer, tag, values)
             team.ledger.sent(peer, values.nbytes)
-    theirs = {peer: (counts[peer], *values.shape[1:]) for peer in sorted(team.peers) if counts[peer]}
-    parts = {team.rank: values}
-    for peer, rows in team.receive_each(tag, theirs, values.dtype):
-        parts[peer] = rows.clone()
+    parts = {team.rank: values} | {peer: rows.clone() for peer, rows in coming}
     return torch.cat([parts[worker] for worker in sorted(parts)])
 
 

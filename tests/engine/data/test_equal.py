@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from starling.store.graph import Graph
-from starling.train.config import RunConfig
+from starling.train.config import RunConfig, merged
 from tests.engine.data.cases import data_config, learn_on_hosts, uneven_parts
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn_together, small_graph
 
@@ -113,6 +113,24 @@ def test_more_workers_than_parts(graph: Graph, tmp_path: Path) -> None:
     two = cut(graph, tmp_path / "two", 2, np.random.default_rng(3).integers(0, 2, graph.nodes))
     (alone,) = learn_together(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how}), tmp_path / "alone")
     for seen in learn_on_hosts(data_config(two, 4, model_of("sage"), how, shuffle="global"), tmp_path / "team", [0, 0, 1, 1]):
+        assert_same(seen, alone)
+
+
+@pytest.mark.parametrize("changes", [{"data": {"normalize": "standard"}}, {"run": {"memory": 96_000}}], ids=["scaled", "tight"])
+def test_more_workers_than_parts_scale_features_and_evaluate_part_by_part(
+    tmp_path: Path, changes: dict[str, dict[str, Any]]
+) -> None:
+    """Workers that own no part have no rows to go by; `tight` is less than twice the features."""
+    graph = small_graph(tmp_path / "g", x=np.random.default_rng(1).normal(size=(61, 200)).astype(np.float32))
+    two = cut(graph, tmp_path / "two", 2, np.random.default_rng(3).integers(0, 2, graph.nodes))
+    how = {"batch_size": 20, "fanouts": [3, 2]}
+
+    def of(config: RunConfig) -> RunConfig:
+        return RunConfig.from_tables(merged(config.to_tables(), changes))
+
+    (alone,) = learn_together(of(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how})), tmp_path / "alone")
+    config = of(data_config(two, 4, model_of("sage"), how, shuffle="global"))
+    for seen in learn_on_hosts(config, tmp_path / "team", [0, 0, 0, 0]):
         assert_same(seen, alone)
 
 

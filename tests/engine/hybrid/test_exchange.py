@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from starling.comm.in_process import run_threads
+from starling.comm.tags import CALLS, Channel, describe_tag
 from starling.comm.team import Team
 from starling.engine.hybrid.exchange import Calls, TeamExchange, Wire
 from starling.engine.hybrid.traffic import Traffic, make_traffic
@@ -145,3 +146,14 @@ def test_only_rows_are_sent(wire: Wire, size: int) -> None:
         assert came == (TRAFFIC[rank].mirrors,)
         for place, (worker, _) in enumerate(MIRRORED[rank]):
             assert pulled[TRAFFIC[rank].owned + place].tolist() == [1.0 + worker / 4] * width  # exact in eight bits too
+
+
+def test_there_is_no_end_to_what_a_run_may_ask_for_as_it_begins() -> None:
+    setup, step = Calls(0, Channel.SETUP, 100), Calls(3)
+    tags = [setup.forward() for _ in range(3 * CALLS)]
+    assert len(set(tags)) == len(tags)
+    assert {describe_tag(tag).rpartition(" ")[2] for tag in tags} == {"(setup)"}
+    for _ in range(CALLS - 1):
+        step.forward()
+    with pytest.raises(ValueError, match="messages a step"):
+        step.forward()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.engine.data.places import Places
-from starling.engine.data.rounds import ask, receive_array, send_array
+from starling.engine.data.rounds import receive_arrays, send_array
 from starling.engine.hybrid.exchange import Calls
 from starling.kernels.stitch import Grouped, group_by_range
 
@@ -34,15 +34,16 @@ class NodeColumns:
         if not far:
             return found
         theirs = {w: grouped.of(places.parts_of(w).start, places.parts_of(w).stop) for w in far}
-        asked = ask(team, far, calls.forward(), {worker: ids[at] for worker, at in theirs.items()})
+        asked = team.ask(far, calls.forward(), {worker: ids[at] for worker, at in theirs.items()})
         tags = {name: calls.forward() for name in self._columns}
         for worker, wanted in asked.items():
             answers = self._read(wanted, group_by_range(wanted, places.parts.offsets), places.own)
             for name, values in answers.items():
                 send_array(team, worker, tags[name], values)
-        for worker, at in theirs.items():
-            for name, values in found.items():
-                values[at] = receive_array(team, worker, tags[name], (len(at),), values.dtype)
+        counts = {worker: len(at) for worker, at in theirs.items()}
+        for name, values in found.items():
+            for worker, numbers in receive_arrays(team, tags[name], counts, values.dtype).items():
+                values[theirs[worker]] = numbers
         return found
 
     def _read(self, ids: NDArray[Any], grouped: Grouped, parts: range | tuple[int, ...]) -> dict[str, NDArray[Any]]:

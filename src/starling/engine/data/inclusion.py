@@ -22,7 +22,7 @@ from starling.engine.data.cache import StaticCache
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.local import global_ids
 from starling.engine.data.places import Places
-from starling.engine.data.rounds import ask, receive_array, send_array
+from starling.engine.data.rounds import receive_arrays, send_array
 from starling.engine.hybrid.exchange import Calls
 from starling.kernels.stitch import group_by_range
 from starling.plan.fanouts import Fanout
@@ -98,18 +98,17 @@ def _ask_others(
     """Let owners on other hosts work on their lists, and do the same for them."""
     team, far = places.team, places.far
     chances, answers, values = calls.forward(), calls.forward(), calls.forward()
-    asked = ask(team, far, calls.forward(), {worker: held[found] for worker, found in theirs.items()})
+    asked = team.ask(far, calls.forward(), {worker: held[found] for worker, found in theirs.items()})
     for worker, found in theirs.items():
         send_array(team, worker, chances, chance[found])
-    reached: dict[int, tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
-    for worker, nodes in asked.items():
-        given = receive_array(team, worker, chances, (len(nodes),), np.float32)
-        reached[worker] = _reached(places, nodes, given, limit)
-    told = ask(team, far, answers, {worker: ids for worker, (ids, _) in reached.items()})
+    given = receive_arrays(team, chances, {worker: len(nodes) for worker, nodes in asked.items()}, np.float32)
+    reached = {worker: _reached(places, nodes, given[worker], limit) for worker, nodes in asked.items()}
+    told = team.ask(far, answers, {worker: ids for worker, (ids, _) in reached.items()})
     for worker, (_, logs) in reached.items():
         send_array(team, worker, values, logs)
+    logs_of = receive_arrays(team, values, {worker: len(told[worker]) for worker in told}, np.float32)
     for worker in sorted(told):  # in the order of ranks: sums of float32 depend on it
-        left_out[told[worker]] += receive_array(team, worker, values, (len(told[worker]),), np.float32)
+        left_out[told[worker]] += logs_of[worker]
 
 
 def _reached(

@@ -14,7 +14,8 @@ rest is asked for in rounds (`rounds.py`), which all workers take in the same or
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -73,13 +74,13 @@ class KeyValueStore:
         cache = self._caches.get(name) if kind == "node" else None
         asked = {peer: _ask(ids, self._places_at(by_part, peer), cache) for peer in peers}
         tag, answers = (calls.forward(), calls.forward()) if peers else (0, 0)
+        team = self.places.team
+        hearing = team.links.ask_for_lists(list(asked), tag) if asked else dict[int, NDArray[np.int64]]
         for peer, question in asked.items():
-            wanted = question.wanted.astype(np.int64, copy=False)
-            self.places.team.links.send_list(peer, tag, wanted)
-            self.places.team.ledger.sent(peer, wanted.nbytes)
+            team.send_list(peer, tag, question.wanted)
         table = kept if kept is not None else self._table(kind, name)
         counted = counted and kind == "node" and name.partition("@")[0] == "x"
-        return Pending(self.places, table, ids, offsets, by_part, asked, cache, tag, answers, counted)
+        return Pending(self.places, table, ids, offsets, by_part, asked, cache, hearing, answers, counted)
 
     def push(self, name: str, ids: NDArray[Any], values: NDArray[Any], calls: Calls) -> None:
         """Add values to rows of a kept table at their owners; what comes for one row is summed first, in the order of ranks.
@@ -142,11 +143,11 @@ class Pending:
     _by_part: Grouped
     _asked: dict[int, _Question]
     _cache: StaticCache | None
-    _tag: int
+    _hearing: Callable[[], dict[int, NDArray[np.int64]]]
+    """Waits for what each worker asks for here."""
     _answers: int
     _counted: bool
-    _heard: dict[int, NDArray[np.int64]] = field(default_factory=dict)
-    """What each worker asks for here."""
+    _heard: dict[int, NDArray[np.int64]] | None = None
 
     def rows(self) -> NDArray[Any]:
         """The rows: those at hand first, then answers to others, then their answers as they come."""
@@ -175,17 +176,17 @@ class Pending:
         assert not isinstance(table, StoredTable), "files of parts are never written to"
         values = np.ascontiguousarray(values, table.dtype).reshape(len(self._ids), math.prod(table.row_shape))
         tag = calls.forward() if self._asked else 0
+        heard = self.hear()
+        shapes = {worker: (len(ids), values.shape[1]) for worker, ids in sorted(heard.items()) if len(ids)}
+        coming = team.receive_each(tag, shapes, torch.from_numpy(values[:0]).dtype)
         for peer, question in self._asked.items():
             if len(question.wanted):
                 parcel = team.links.parcel(peer, (len(question.wanted), values.shape[1]), torch.from_numpy(values[:0]).dtype)
                 parcel.numpy()[...] = _summed(values, question.places, question.answer_of, len(question.wanted))
                 team.ledger.sent(peer, parcel.nbytes)
                 team.links.send(peer, tag, parcel)
-        self.hear()
         meeting = self._meeting
         total = np.zeros((len(meeting.rows), values.shape[1]), values.dtype)
-        shapes = {worker: (len(ids), values.shape[1]) for worker, ids in sorted(self._heard.items()) if len(ids)}
-        coming = team.receive_each(tag, shapes, torch.from_numpy(total[:0]).dtype)
         for worker in range(team.size):
             if worker == team.rank:
                 mine, answer_of = self._own_places(), meeting.own_answer_of
@@ -211,25 +212,25 @@ class Pending:
     @cached_property
     def _meeting(self) -> _Meeting:
         own, answer_of = np.unique(self._ids[self._own_places()], return_inverse=True)
-        by_worker = {**self._heard, self._places.team.rank: own}
+        by_worker = {**self.hear(), self._places.team.rank: own}
         rows = np.unique(np.concatenate(list(by_worker.values())))
         return _Meeting(rows, answer_of, {worker: np.searchsorted(rows, ids) for worker, ids in by_worker.items()})
 
     def _own_places(self) -> NDArray[np.int64]:
         return self._by_part.of(self._places.own.start, self._places.own.stop)
 
-    def hear(self) -> None:
+    def hear(self) -> dict[int, NDArray[np.int64]]:
         """Receive what everybody asks for, once; waits until they have begun the same pull."""
-        if self._asked and not self._heard:
-            self._heard = self._places.team.links.receive_lists(list(self._asked), self._tag)
-        if not isinstance(self._table, StoredTable):
-            _ = self._meeting  # made here, ahead of the push that it is for
+        if self._heard is None:
+            self._heard = self._hearing()
+            if not isinstance(self._table, StoredTable):
+                _ = self._meeting  # made here, ahead of the push that it is for
+        return self._heard
 
     def _answer(self) -> None:
         """Send everybody the rows they ask for, each row's bytes, gathered straight into the message."""
-        self.hear()
         team = self._places.team
-        for peer, wanted in self._heard.items():
+        for peer, wanted in self.hear().items():
             if len(wanted) == 0:
                 continue
             width = words_of(blank_rows(1, self._table.row_shape, self._table.dtype)).view(np.uint8).shape[1]

@@ -54,11 +54,13 @@ class LinkSchedule(Schedule):
         edges = picker.edges(epoch, step)
         pool = edges[np.argsort(edges.number, kind="stable")]
         drawn = StepPairs(edges, task.negatives.draw(edges, picker.key(epoch, step), pool, epoch))
-        counts, tag = self._epoch_counts(epoch)[:, step], make_tag(Channel.SAMPLE, self._number(epoch, step), _MOVED)
-        drawn = even_pairs(drawn, counts, self._team.rank, lambda lists: self._team.swap_lists(tag, lists))
+        with self._team.ledger.apart() as sent:
+            counts, tag = self._epoch_counts(epoch)[:, step], make_tag(Channel.SAMPLE, self._number(epoch, step), _MOVED)
+            drawn = even_pairs(drawn, counts, self._team.rank, lambda lists: self._team.swap_lists(tag, lists))
         ids = np.asarray(self._addresses.global_of_position[drawn.ends], np.int64)
         seeds, place = np.unique(ids, return_inverse=True)
-        return ScheduledLinks(self._number(epoch, step), epoch, step, seeds, int(counts.sum()), pairs=drawn.placed(place))
+        number, total = self._number(epoch, step), int(counts.sum())
+        return ScheduledLinks(number, epoch, step, seeds, total, pairs=drawn.placed(place), sent=sent)
 
     def _epoch_counts(self, epoch: int) -> NDArray[np.int64]:
         """Target edges of each worker in each step of an epoch [W, steps]."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from starling.comm.team import Team
 from starling.engine.data.local import global_ids, local_source
 from starling.engine.data.places import Places
-from starling.engine.data.rounds import ask, receive_array, send_array
+from starling.engine.data.rounds import receive_arrays, send_array
 from starling.engine.hybrid.exchange import Calls
 from starling.kernels.sampling import Taken
 from starling.kernels.stitch import Piece, group_by_range, stitch
@@ -88,13 +88,14 @@ class AllParts(Neighbourhood):
                 len(rows), [self._piece(part, rows, grouped.of(part, part + 1), moment) for part in places.here]
             )
         theirs = {worker: grouped.of(places.parts_of(worker).start, places.parts_of(worker).stop) for worker in far}
-        asked = ask(team, far, calls.forward(), {worker: rows[found] for worker, found in theirs.items()})
+        asked = team.ask(far, calls.forward(), {worker: rows[found] for worker, found in theirs.items()})
         tags = [calls.forward() for _ in range(4)]
         for worker, wanted in asked.items():
             _send(team, worker, tags, self._own(wanted.astype(rows.dtype), moment), entries=self._entries)
         pieces = [self._piece(part, rows, grouped.of(part, part + 1), moment) for part in places.here]
-        for worker, found in theirs.items():
-            pieces.append(Piece(found, _receive(team, worker, tags, len(found), places.id_type, entries=self._entries)))
+        counts = {worker: len(found) for worker, found in theirs.items()}
+        for worker, taken in _receive(team, tags, counts, places.id_type, entries=self._entries).items():
+            pieces.append(Piece(theirs[worker], taken))
         return self._joined(len(rows), pieces)
 
     def _own(self, rows: NDArray[Any], moment: Moment) -> Taken:
@@ -184,13 +185,18 @@ def _send(team: Team, peer: int, tags: Sequence[int], taken: Taken, *, entries: 
             send_array(team, peer, tags[3], scale)
 
 
-def _receive(team: Team, peer: int, tags: Sequence[int], rows: int, id_type: Any, *, entries: bool) -> Taken:
-    kinds, *_ = lengths = receive_array(team, peer, tags[0], (rows + 1,), np.int32).astype(np.int64)
-    lengths[0] = 0
-    offsets = np.cumsum(lengths)
-    edges = int(offsets[-1])
-    neighbours = receive_array(team, peer, tags[1], (edges,), id_type)
-    entry = receive_array(team, peer, tags[2], (edges,), np.int64) if entries else np.empty(0, np.int64)
-    by_row = receive_array(team, peer, tags[3], (rows,), np.float32) if kinds & _ROW_SCALE else None
-    by_edge = receive_array(team, peer, tags[3], (edges,), np.float32) if kinds & _EDGE_SCALE else None
-    return Taken(offsets, neighbours, entry, by_row, by_edge)
+def _receive(team: Team, tags: Sequence[int], rows: dict[int, int], id_type: Any, *, entries: bool) -> dict[int, Taken]:
+    """The answers of all workers that were asked, each about so many rows."""
+    lengths = receive_arrays(team, tags[0], {worker: count + 1 for worker, count in rows.items()}, np.int32)
+    kinds = {worker: int(values[0]) for worker, values in lengths.items()}
+    offsets = {worker: np.concatenate([[0], np.cumsum(values[1:], dtype=np.int64)]) for worker, values in lengths.items()}
+    edges = {worker: int(ends[-1]) for worker, ends in offsets.items()}
+    neighbours = receive_arrays(team, tags[1], edges, id_type)
+    entry = receive_arrays(team, tags[2], edges, np.int64) if entries else {}
+    by_row = receive_arrays(team, tags[3], {w: count for w, count in rows.items() if kinds[w] & _ROW_SCALE}, np.float32)
+    by_edge = receive_arrays(team, tags[3], {w: count for w, count in edges.items() if kinds[w] & _EDGE_SCALE}, np.float32)
+    none = np.empty(0, np.int64)
+    return {
+        worker: Taken(offsets[worker], neighbours[worker], entry.get(worker, none), by_row.get(worker), by_edge.get(worker))
+        for worker in rows
+    }

@@ -33,6 +33,7 @@ from starling.engine.source import SPLITS, SourceRequest, edge_tensor
 from starling.kernels.csr import Csr
 from starling.store import shard_layout as layout
 from starling.store.parts import Parts, Shard, open_parts
+from starling.store.parts_manifest import PartsManifest
 
 _CALLS = 300
 """Messages of the setup channel from this number on."""
@@ -152,7 +153,7 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
     sizes = {name: sum(int(column(shard, name).sum()) for shard in shards) for name in SPLITS if name in manifest.node_tables}
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: edge_tensor(np.asarray(shards[0].edge_table(name)[:0]), name) for name in names}  # type: ignore[index]
-    y, splits = _split_labels([shards[part] for part in places.own]) if manifest.labels is not None else (None, {})
+    y, splits = _split_labels(manifest, [shards[part] for part in places.own]) if manifest.labels is not None else (None, {})
     first = parts.offsets
     features = normalized(
         EndToEnd([open_features(shard.node_table("x")) for shard in shards]),
@@ -197,16 +198,18 @@ def column(shard: Shard, name: str) -> NDArray[Any]:
     return _array(shard, table.files[0])
 
 
-def _split_labels(shards: Sequence[Shard]) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]]]:
-    """Labels of split nodes, split by split, and the rows of each split among them."""
-    labels: list[NDArray[Any]] = []
+def _split_labels(manifest: PartsManifest, shards: Sequence[Shard]) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]]]:
+    """Labels of split nodes, split by split, and the rows of each split among them; a worker without parts has none."""
+    table = manifest.node_tables["y"]
+    none = np.empty((0, *table.shape[1:]), table.dtype)
+    labels: list[NDArray[Any]] = [none]
     splits, begin = {}, 0
-    for name in (split for split in SPLITS if split in shards[0].parts.node_tables):
-        found = np.concatenate([column(shard, "y")[column(shard, name).astype(bool)] for shard in shards])
+    for name in (split for split in SPLITS if split in manifest.node_tables):
+        found = np.concatenate([none, *(column(shard, "y")[column(shard, name).astype(bool)] for shard in shards)])
         splits[name] = np.arange(begin, begin + len(found))
         labels.append(found)
         begin += len(found)
-    return np.concatenate(labels) if labels else column(shards[0], "y")[:0], splits
+    return np.concatenate(labels), splits
 
 
 def _kinds(shards: Sequence[Shard]) -> int:

@@ -7,7 +7,7 @@ tags of their own and may be under way at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,23 +17,14 @@ from numpy.typing import NDArray
 from starling.comm.team import Team
 
 
-def ask(team: Team, peers: Sequence[int], tag: int, lists: dict[int, NDArray[Any]]) -> dict[int, NDArray[np.int64]]:
-    """Give `lists[peer]` to each of `peers`, and get theirs."""
-    for peer in peers:
-        values = np.ascontiguousarray(lists[peer], np.int64)
-        team.links.send_list(peer, tag, values)
-        team.ledger.sent(peer, values.nbytes)
-    return team.links.receive_lists(peers, tag) if peers else {}
-
-
 def send_array(team: Team, peer: int, tag: int, values: NDArray[Any]) -> None:
     """Send numbers whose shape and type the receiver knows."""
     team.links.send_copy(peer, tag, torch.from_numpy(np.ascontiguousarray(values)))
     team.ledger.sent(peer, values.nbytes)
 
 
-def receive_array(team: Team, peer: int, tag: int, shape: Sequence[int], dtype: Any) -> NDArray[Any]:
-    """Numbers that `send_array` sent, in memory of their own."""
+def receive_arrays(team: Team, tag: int, counts: Mapping[int, int], dtype: Any) -> dict[int, NDArray[Any]]:
+    """As many numbers of each peer, which it sent by `send_array`, in memory of their own."""
     kind = torch.from_numpy(np.empty(0, dtype)).dtype
-    with team.links.receive(peer, tag, shape, kind) as rows:
-        return np.array(rows.numpy())
+    shapes = {peer: (count,) for peer, count in counts.items()}
+    return {peer: np.array(numbers.numpy()) for peer, numbers in team.receive_each(tag, shapes, kind)}

@@ -61,4 +61,4 @@ class BlockSampler:
                 numbers = frontier.extend(taken.neighbours)
                 blocks.append(Block(taken.offsets, numbers, taken.entry, len(frontier), taken.row_scale, taken.edge_scale))
             inputs = np.asarray(around.ids(frontier.rows.copy()))
-        return Sampled(scheduled, inputs, tuple(reversed(blocks)), sent)
+        return Sampled(scheduled, inputs, tuple(reversed(blocks)), scheduled.sent + sent)

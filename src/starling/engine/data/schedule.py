@@ -8,7 +8,8 @@ once an epoch, either way. A worker may have none in a step: it takes part with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +32,8 @@ class Scheduled:
     step: int
     targets: NDArray[np.int64]
     total: int
+    sent: Counter[int] = field(default_factory=Counter, kw_only=True)
+    """Bytes that went to each worker to schedule it; they count when the step is made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +111,7 @@ class LocalShuffle(Schedule):
         if last > first:
             ids, position = nodes.ids[first:last], nodes.position[first:last]
             self._mine = TargetBatches(position, ids, int(last - first), seed=seed, shuffle=shuffle)
-        self._none: NDArray[Any] = nodes.ids[:0]
+        self._none: NDArray[Any] = np.empty(0, np.int64)
 
     def step(self, epoch: int, step: int) -> Scheduled:
         """The next of the own range; every range is through at the end of the epoch."""

@@ -34,10 +34,10 @@ class Shelf:
         self.keeping: Keeping = (
             "all" if sum(sizes) <= memory
             else "ahead" if sum(largest) <= memory
-            else "one" if largest[0] <= memory
+            else "one" if largest[:1] <= [memory]
             else "lists"
         )  # fmt: skip
-        if max(lists) > memory:
+        if max(lists, default=0) > memory:
             part = source.mine[lists.index(max(lists))]
             raise InputError(
                 f"The neighbour lists of part {part} take {format_bytes(max(lists))}, and a worker may hold {format_bytes(memory)} "

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.comm.tags import Channel, make_tag
+from starling.comm.tags import CALLS, Channel, make_tag
 from starling.comm.team import Team
 from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.rows import add_rows, gather_rows
@@ -37,6 +37,9 @@ class Calls:
     def forward(self) -> int:
         """The tag of the next forward message."""
         self._next += 1
+        if self.channel == Channel.SETUP:  # it has no steps, and there is no end to what a run may ask for as it begins
+            further, call = divmod(self._next, CALLS)
+            return make_tag(self.channel, self.step + further, call)
         return make_tag(self.channel, self.step, self._next)
 
     @staticmethod

@@ -46,9 +46,10 @@ def gathered_edges(graph: WorkerGraph, team: Team, calls: Calls) -> Iterator[Edg
 def _blocks(graph: WorkerGraph, team: Team, calls: Calls) -> Iterator[NDArray[Any] | None]:
     """Consecutive edges as pairs of positions, in worker 0."""
     lists, nobody = graph.incoming, np.empty(0, np.int64)
+    by_number = np.argsort(lists.edge)
     for start in range(0, graph.manifest.edges, BLOCK):
         stop = min(start + BLOCK, graph.manifest.edges)
-        entries = np.flatnonzero((lists.edge >= start) & (lists.edge < stop))
+        entries = by_number[slice(*np.searchsorted(lists.edge, [start, stop], sorter=by_number))]
         rows = np.searchsorted(lists.offsets, entries, side="right") - 1
         sources = graph.position[lists.neighbours[entries]]
         mine = np.concatenate([lists.edge[entries] - start, sources, graph.position[rows]])

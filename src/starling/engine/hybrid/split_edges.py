@@ -55,12 +55,21 @@ def split_edges(offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: T
     groups, destinations = len(bounds) - 1, len(offsets) - 1
     with_entries, entries = _count(offsets, neighbours, bounds)
     numbers = np.int32 if len(neighbours) < 2**31 else np.int64
+    row_at, entry_at = _ends(with_entries), _ends(entries)
+    rows, ends = np.empty(row_at[-1], np.int64), np.zeros(row_at[-1] + groups, np.int64)
+    columns, edges = np.empty(entry_at[-1], np.int32), np.empty(entry_at[-1] if numbered else 0, numbers)
+    _fill(offsets, neighbours, bounds, row_at, entry_at, rows, ends, columns, edges)
     found = []
     for group in range(groups):
-        rows, ends = np.empty(with_entries[group], np.int64), np.zeros(with_entries[group] + 1, np.int64)
-        columns, edges = np.empty(entries[group], np.int32), np.empty(entries[group] if numbered else 0, numbers)
-        _fill(offsets, neighbours, int(bounds[group]), int(bounds[group + 1]), rows, ends, columns, edges)
-        found.append((rows, Adjacency(ends, columns, int(bounds[group + 1] - bounds[group]), edges, numbered)))
+        listed, mine = slice(*row_at[group : group + 2]), slice(*entry_at[group : group + 2])
+        lists = Adjacency(
+            ends[listed.start + group : listed.stop + group + 1],
+            columns[mine],
+            int(bounds[group + 1] - bounds[group]),
+            edges[mine] if numbered else edges,
+            numbered,
+        )
+        found.append((rows[listed], lists))
     (own_rows, own), others = found[0], found[1:]
     lengths = np.zeros(destinations, np.int64)
     lengths[own_rows] = np.diff(own.offsets)
@@ -88,6 +97,12 @@ def _ends(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 
 @compiled
+def _group_of(column: int, bounds: NDArray[np.int64]) -> int:
+    """Whose a column is; most are own, the first group's."""
+    return 0 if column < bounds[1] else int(np.searchsorted(bounds, column, side="right")) - 1
+
+
+@compiled
 def _count(offsets: NDArray[np.int64], neighbours: NDArray[Any], bounds: NDArray[np.int64]) -> Any:
     """Rows with entries, and entries, of each group of columns."""
     groups = len(bounds) - 1
@@ -95,7 +110,7 @@ def _count(offsets: NDArray[np.int64], neighbours: NDArray[Any], bounds: NDArray
     last = np.full(groups, -1, np.int64)
     for row in range(len(offsets) - 1):
         for k in range(offsets[row], offsets[row + 1]):
-            group = 0 if neighbours[k] < bounds[1] else np.searchsorted(bounds, neighbours[k], side="right") - 1
+            group = _group_of(neighbours[k], bounds)
             entries[group] += 1
             if last[group] != row:
                 last[group] = row
@@ -107,24 +122,31 @@ def _count(offsets: NDArray[np.int64], neighbours: NDArray[Any], bounds: NDArray
 def _fill(
     offsets: NDArray[np.int64],
     neighbours: NDArray[Any],
-    low: int,
-    high: int,
+    bounds: NDArray[np.int64],
+    row_at: NDArray[np.int64],
+    entry_at: NDArray[np.int64],
     rows: NDArray[np.int64],
     ends: NDArray[np.int64],
     columns: NDArray[np.int32],
     edges: NDArray[Any],
 ) -> None:
-    """Entries whose column is in [low, high), by row; only rows that have such are listed."""
-    at, number = 0, 0
+    """Each group's entries by row, from `entry_at` on; only rows that have such are listed, from `row_at` on.
+
+    A group's list ends are one more than its rows, the first of them zero.
+    """
+    groups = len(bounds) - 1
+    number, count = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+    last = np.full(groups, -1, np.int64)
     for row in range(len(offsets) - 1):
-        before = at
         for k in range(offsets[row], offsets[row + 1]):
-            if low <= neighbours[k] < high:
-                columns[at] = neighbours[k] - low
-                if len(edges):
-                    edges[at] = k
-                at += 1
-        if at > before:
-            rows[number] = row
-            number += 1
-            ends[number] = at
+            group = _group_of(neighbours[k], bounds)
+            if last[group] != row:
+                last[group] = row
+                rows[row_at[group] + number[group]] = row
+                number[group] += 1
+            at = entry_at[group] + count[group]
+            columns[at] = neighbours[k] - bounds[group]
+            if len(edges):
+                edges[at] = k
+            count[group] += 1
+            ends[row_at[group] + group + number[group]] = count[group]
