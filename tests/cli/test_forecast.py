@@ -97,6 +97,22 @@ def test_train_takes_the_recommendation(graph: Graph, tmp_path: Path, capsys: py
     assert "memory = " in config
 
 
+@pytest.mark.parametrize("fanouts", ["flag", "file"])
+def test_fan_outs_are_kept_to(fanouts: str, graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Given alone, they ask for mini-batches, and for as many layers as there are of them."""
+    (tmp_path / "run.toml").write_text("[strategy]\nfanouts = [4, 3, 2]\n")
+    given = ["--fanouts", "4,3,2"] if fanouts == "flag" else ["--config", str(tmp_path / "run.toml")]
+    words = ["train", str(graph.path), "--auto", "--epochs", "1", "--run", str(tmp_path / "run"), "--json", *given]
+    assert run(words) == 0
+    assert json.loads(capsys.readouterr().out)["strategy"] == "mini"
+    assert "layers = 3" in (tmp_path / "run" / "config.toml").read_text()
+
+
+@pytest.mark.parametrize(("setting", "words"), [("run.seed=abc", "'seed' of [run]"), ("model.layers=two", "'layers'")])
+def test_auto_checks_settings_first(setting: str, words: str, graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    assert words in refused(capsys, "train", graph.path, "--auto", "--set", setting)
+
+
 def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run(["forecast", *map(str, NUMBERS), "--workers", "4", "--worker-memory", "2GiB", "--network", "1Gbit"]) == 0

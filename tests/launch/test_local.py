@@ -54,6 +54,7 @@ def _nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """No process, port, file or changed signal handler survives a run."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("STARLING_THREADS", "1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     ports, handlers = listening(), [signal.getsignal(number) for number in HANDLED]
     yield
@@ -68,7 +69,7 @@ def fail(how: str, rank: int = 1, **more: Any) -> str:
     """The message on a run in which one worker ends that way."""
     spec = {"rank": rank, "how": how, **more}
     with pytest.raises(WorkerError) as caught:
-        run_workers(f"{ENTRIES}:fail", spec, workers=3 if more else 2, deadline=DEADLINE, remains="See runs/x.")
+        run_workers(f"{ENTRIES}:fail", spec, workers=3 if more else 2, deadline=DEADLINE, remains=lambda: "See runs/x.")
     return str(caught.value)
 
 
@@ -118,7 +119,7 @@ def test_a_worker_that_leaves_without_a_word(capfd: pytest.CaptureFixture[str]) 
 
 def test_a_mistake_of_the_user_keeps_its_sentence(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InputError) as caught:
-        run_workers("json:no_such", {}, workers=2, deadline=DEADLINE, remains="See runs/x.")
+        run_workers("json:no_such", {}, workers=2, deadline=DEADLINE, remains=lambda: "See runs/x.")
     assert str(caught.value) == "The module json has no function 'no_such' to run."
     assert capfd.readouterr() == ("", "")
 

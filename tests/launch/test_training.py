@@ -30,11 +30,11 @@ def worker_of(parent: psutil.Process, rank: int) -> psutil.Process:
     raise AssertionError(f"no worker {rank}")
 
 
-def train_until(folder: Path, act: Callable[[psutil.Process], None]) -> tuple[int, str]:
+def train_until(folder: Path, act: Callable[[psutil.Process], None], *flags: str) -> tuple[int, str]:
     """Train for ever with two workers, act when some epochs are over; the exit status and what was said."""
     parts, run = cut(trainable_graph(folder / "g"), folder / "cut", 2, np.arange(60) % 2), folder / "run"
     command = [sys.executable, "-m", "starling", "train", parts, "--workers", "2", "--epochs", "1000000", "--quiet"]
-    more = ["--run", run, "--deadline", "4", "--hidden", "8", "--threads", "1"]
+    more = ["--run", run, "--deadline", "4", "--hidden", "8", "--threads", "1", *flags]
     (folder / "tmp").mkdir()
     places = {"PYTHONPATH": str(ROOT / "src"), "STARLING_THREADS": "1", "TMPDIR": str(folder / "tmp")}
     with subprocess.Popen(
@@ -60,6 +60,7 @@ def train_until(folder: Path, act: Callable[[psutil.Process], None]) -> tuple[in
                 child.kill()
     assert psutil.wait_procs(everybody, 10)[1] == []
     assert list((folder / "tmp").glob("starling*")) == []
+    assert not (run / "scratch").exists()
     _check_valid(run)
     return process.returncode, said
 
@@ -79,6 +80,14 @@ def test_a_worker_that_is_killed_ends_the_run(tmp_path: Path) -> None:
     assert status == 1
     how = r"was killed by signal 9 \(SIGKILL\)\. If nobody sent it, the machine was out of memory: .*"
     assert re.fullmatch(rf"starling: Worker 1 of 2 {WHERE} {how}\. What was learnt before is in .*run\.", said.strip()), said
+
+
+def test_a_worker_that_is_killed_leaves_no_scratch_files(tmp_path: Path) -> None:
+    """Rows that averaging keeps in the run directory; `train_until` looks for them."""
+    flags = ("--parallel", "data", "--sync", "average", "--strategy", "global")
+    status, said = train_until(tmp_path, lambda parent: worker_of(parent, 0).send_signal(signal.SIGKILL), *flags)
+    assert status == 1
+    assert "Worker 0 of 2" in said
 
 
 def test_ctrl_c_leaves_a_valid_run_directory(tmp_path: Path) -> None:

@@ -72,6 +72,15 @@ def test_another_model_drops_settings_but_another_optimizer_does_not() -> None:
         ({"schedule": {"name": "step", "least": 0.1}}, r"'least' of \[schedule\] is for cosine or plateau"),
         ({"sync": {"moments": "reset"}}, r"'moments' of \[sync\] is for --sync average"),
         ({"task": {"name": "link"}, "link": {"margin": 2.0}}, r"'margin' of \[link\] is for the loss margin, got the loss bce"),
+        (
+            {"data": {"path": "g"}, "sync": {"name": "average"}, "team": {"parallel": "data", "cache": 1024}},
+            "fetch no rows, got --cache",
+        ),
+        ({"data": {"path": "g"}, "task": {"name": "link", "class_weights": "balanced"}}, "no classes to weigh"),
+        (
+            {"data": {"path": "g"}, "task": {"name": "link"}, "strategy": {"name": "mini"}, "link": {"target_share": 0.5}},
+            "is for --strategy global",
+        ),
     ],
 )
 def test_refused(tables: dict[str, dict[str, Any]], sentence: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import torch
 
 import starling
 from starling.core.errors import InputError, StarlingError
+from starling.core.progress import SilentProgress
 from starling.launch.trainer import Trainer
 from starling.nn.registry import ModelSpec, build_model
 from starling.plan.partitioning import PartitionRequest, partition_graph
@@ -23,6 +24,13 @@ from tests.support.data import real_graph
 from tests.support.trainable import Kind, trainable_graph
 
 Tables = dict[str, dict[str, Any]]
+
+
+class Unwanted(SilentProgress):
+    """Of work that nobody asked for."""
+
+    def task(self, name: str, total: int | None = None, unit: str = "edges") -> NoReturn:
+        raise AssertionError(f"{name} was begun")
 
 
 def fit(place: Path, name: str, *changes: Tables, graph: str = "g") -> TrainResult:
@@ -142,6 +150,15 @@ def test_patience_stops_and_the_best_weights_stay(tmp_path: Path) -> None:
     assert all(torch.equal(saved[name], weight) for name, weight in result.model.state_dict().items())
 
 
+def test_patience_is_judged_where_there_are_scores(tmp_path: Path) -> None:
+    """Even if it is shorter than the way from one evaluation to the next; only an epoch with scores can end a run."""
+    trainable_graph(tmp_path / "g")
+    result = fit(tmp_path, "run", {"run": {"epochs": 400, "patience": 2, "evaluate_every": 5}})
+    assert result.epochs < 400
+    assert result.epochs == result.best_epoch + 5
+    assert result.best_epoch % 5 == 0
+
+
 def test_evaluation_every_few_epochs_and_without_validation_nodes(tmp_path: Path) -> None:
     trainable_graph(tmp_path / "g", without=("val", "test"))
     result = fit(tmp_path, "run", {"run": {"epochs": 5, "evaluate_every": 2}})
@@ -161,6 +178,45 @@ def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
     assert caught.value.exit_status == 1
     assert (tmp_path / "run" / CONFIG).is_file()
     assert not (tmp_path / "run" / "summary.json").exists()
+    assert "What was learnt" not in str(caught.value)  # nothing was
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": {"name": "sagge"}}, "sagge"),
+        ({"strategy": {"name": "minni"}}, "minni"),
+        ({"run": {"device": "abacus"}}, "Expected a device such as cpu or cuda"),
+        ({"team": {"workers": 2, "balance_workers": True}}, "--balance-workers maps batches"),
+    ],
+)
+def test_a_team_is_refused_before_its_graph_is_cut(changes: Tables, words: str, tmp_path: Path) -> None:
+    trainable_graph(tmp_path / "g")
+    config: Tables = merged({"data": {"path": str(tmp_path / "g")}, "team": {"workers": 2}}, changes)
+    with pytest.raises(InputError, match=words):
+        Trainer(config, run=tmp_path / "run", progress=Unwanted()).fit()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_with_parts_of_its_own_can_be_moved(tmp_path: Path) -> None:
+    trainable_graph(tmp_path / "g")
+    first = fit(tmp_path, "run", {"team": {"parallel": "data"}, "strategy": {"name": "mini", "batch_size": 9}})
+    (tmp_path / "run").rename(tmp_path / "moved")
+    again = Trainer(RunConfig.read(tmp_path / "moved" / CONFIG), run=tmp_path / "again").fit()
+    assert again.losses == first.losses
+
+
+@pytest.mark.parametrize("kind", ["file", "link to nothing"])
+def test_runs_that_are_no_directory(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainable_graph(tmp_path / "g")
+    monkeypatch.chdir(tmp_path)
+    if kind == "file":
+        Path("runs").write_text("")
+    else:
+        Path("runs").symlink_to(tmp_path / "gone")
+    for run in (None, Path("runs/x")):
+        with pytest.raises(InputError, match="Expected a directory for runs at runs, got a file or a link to nothing"):
+            Trainer({"data": {"path": "g"}}, run=run).fit()
 
 
 def test_runs_are_numbered_and_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from starling.core.memory import format_bytes
 if TYPE_CHECKING:
     from starling.plan.forecast.forecast import Plan
     from starling.plan.forecast.request import Request
+    from starling.train.config import RunConfig
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -45,6 +46,7 @@ def chosen_settings(given: Tables, worker_memory: int | None, *, quiet: bool) ->
     """
     from starling.plan.forecast.request import answer
     from starling.plan.forecast.subject import open_subject
+    from starling.train.config import RunConfig
 
     path = given.get("data", {}).get("path")
     if path is None:
@@ -54,9 +56,9 @@ def chosen_settings(given: Tables, worker_memory: int | None, *, quiet: bool) ->
             "Forecasts are for tasks on nodes: what link prediction holds of edges, pairs and rankings is not in them, got --auto "
             "with --task link. Leave out --auto, and say --strategy, --workers and --parallel yourself."
         )
-    seed = int(given.get("run", {}).get("seed", 0))
-    subject = open_subject(Path(path), seed=seed, progress=progress(quiet=quiet))
-    found = answer(subject, _request(given, worker_memory), offer(), known_rates(None, quiet=quiet))
+    config = RunConfig.from_tables(given)
+    subject = open_subject(Path(path), seed=config.run.seed, progress=progress(quiet=quiet))
+    found = answer(subject, _request(config, given, worker_memory), offer(), known_rates(None, quiet=quiet))
     best = found.found.best
     if best is None:
         raise InputError(found.refusal or "Nothing fits.")
@@ -68,28 +70,31 @@ def chosen_settings(given: Tables, worker_memory: int | None, *, quiet: bool) ->
     return _tables(best)
 
 
-def _request(given: Tables, worker_memory: int | None) -> Request:
+def _request(config: RunConfig, given: Tables, worker_memory: int | None) -> Request:
+    """What is asked of the forecast: what `given` leaves open is the forecast's to choose; `config` has it checked."""
     from starling.plan.forecast.candidates import Asked
     from starling.plan.forecast.request import Request
+    from starling.train.setup import resolved_model
 
-    model, strategy, team = given.get("model", {}), given.get("strategy", {}), given.get("team", {})
+    model, strategy = resolved_model(config.model), config.strategy.settings
     layers = int(model.get("layers", 2))
-    fanouts = strategy.get("fanouts")
+    fanouts, batch_size = strategy.get("fanouts"), strategy.get("batch_size")
+    sampled = "mini" if fanouts is not None or batch_size is not None else None  # nobody else has such settings
     asked = Asked(
-        workers=int(team.get("workers", 1)),
-        strategy=strategy.get("name"),
-        parallel=team.get("parallel"),
-        batch_size=strategy.get("batch_size"),
-        fanouts=read_fanouts(fanouts, layers) if isinstance(fanouts, str) else fanouts,
+        workers=config.team.workers,
+        strategy=given.get("strategy", {}).get("name", sampled),
+        parallel=given.get("team", {}).get("parallel"),
+        batch_size=batch_size,
+        fanouts=read_fanouts(fanouts, layers) if isinstance(fanouts, str) else None if fanouts is None else tuple(fanouts),
     )
     return Request(
         asked,
-        str(model.get("name", "sage")),
+        config.model.name,
         layers,
         int(model.get("hidden", 128)),
         float(model.get("dropout", 0.0)),
         worker_memory,
-        threads=team.get("threads"),
+        threads=config.team.threads,
     )
 
 

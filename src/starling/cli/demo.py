@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from starling.core.errors import InputError, StarlingError
+from starling.core.errors import InputError
 
 _STEPS = (
     ("Make a graph: 50,000 nodes in 20 communities, about a million edges.",
@@ -42,7 +43,8 @@ def demo(
         line = command.format(place=shlex.quote(str(output)))
         again = ["--force"] if force and " -o " in command else []
         print(f"\n{number}. {why}\n$ starling {line}\n")
-        if run([*shlex.split(line), *again]) != 0:
-            raise StarlingError(f"The demo stopped at step {number}.")
+        if status := run([*shlex.split(line), *again]):
+            print(f"The demo stopped at step {number}.", file=sys.stderr)
+            raise typer.Exit(status)
     reached = json.loads((output / "run" / "summary.json").read_text())
     print(f"\nDone: {reached['test']:.1%} of the test nodes are classified rightly. Everything is in {output}/.")

@@ -13,6 +13,9 @@ _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _UNITS |= {f"{_letter}B": 1000**_power, f"{_letter}IB": 1024**_power, _letter: 1024**_power}
 
+TRAINING_PROGRAM_BYTES = 576 << 20
+"""What a training process holds beside its data: the interpreter, torch, compiled kernels, metrics."""
+
 _STATUS = Path("/proc/self/status")
 
 

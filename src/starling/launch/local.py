@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,14 @@ def run_workers(
     transport: str = "auto",
     device: str = "cpu",
     scratch: Path | None = None,
-    remains: str = "",
+    remains: Callable[[], str] = str,
 ) -> dict[str, Any]:
     """Run `entry` ("package.module:function") in each of `workers` processes; what it returned in worker 0.
 
     `spec` and the result are JSON. `threads` is for each worker, by default its share of the cores; `transport` is that of
-    comm/switch.py. `scratch` is where a small temporary directory may be, `remains` a sentence that ends the message of a failure
-    (where to find what was learnt so far). Raises InputError or WorkerError; KeyboardInterrupt if this process was told to end.
+    comm/switch.py. `scratch` is where a temporary directory may be, in which workers make theirs. `remains` gives a sentence
+    that ends the message of a failure (where to find what was learnt so far), or none. Raises InputError or WorkerError;
+    KeyboardInterrupt if this process was told to end.
     """
     if workers < 1:
         raise InputError(f"Expected at least 1 worker, got {workers}.")
@@ -72,7 +73,7 @@ def run_workers(
         statuses = {rank: status for rank in range(workers) if (status := desk.status(rank)) is not None}
         failure = first_cause(Evidence(workers, desk.reports(), exits, watch.deaths, watch.killed, statuses))
         if failure is not None:
-            raise _with_remains(failure, remains)
+            raise _with_remains(failure, remains())
         return _result(desk, workers, statuses)
 
 

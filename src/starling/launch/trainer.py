@@ -21,8 +21,8 @@ from starling.store.parts_manifest import PartsManifest
 from starling.train.config import CONFIG, DataSettings, RunConfig
 from starling.train.prediction import trained_model
 from starling.train.results import TrainResult, Watcher
-from starling.train.run_directory import RunDirectory, check_free
-from starling.train.setup import is_shared
+from starling.train.run_directory import SCRATCH, RunDirectory, check_free
+from starling.train.setup import check_choices, is_shared
 from starling.train.trainer import fit
 
 PARTS = "parts"
@@ -53,6 +53,7 @@ class Trainer:
         config = self.config.model_copy(update={"data": _resolved(self.config.data)})
         if not is_shared(config):
             return self._fit_alone(config, self._run)
+        check_choices(config)  # before a graph is cut and processes are started, which would only find out the same
         kind = read_json(config.data.path).get("format")
         if kind == "starling-parts":
             manifest = PartsManifest.read(config.data.path)
@@ -68,6 +69,8 @@ class Trainer:
             if not (directory.path / CONFIG).exists():  # nothing was learnt: leave nothing
                 shutil.rmtree(directory.path)
             raise
+        finally:
+            shutil.rmtree(directory.path / SCRATCH, ignore_errors=True)  # a worker that was killed leaves it
 
     def _fit_alone(self, config: RunConfig, run: Path | RunDirectory | None) -> TrainResult:
         with computing_threads(config.team.threads):
@@ -91,7 +94,7 @@ class Trainer:
                     deadline=team.deadline,
                     transport=team.transport,
                     device=config.run.device,
-                    remains=f"What was learnt before is in {directory.path}.",
+                    remains=lambda: directory.remains,
                 )
         summary = told["summary"] | {"run": directory.path}
         return TrainResult.from_json(summary, tuple(told["losses"]), trained_model(directory))

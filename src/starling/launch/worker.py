@@ -17,6 +17,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     die_with_parent(options.launcher)
     if options.desk is not None:
         environment.talk_over_loopback()
+        tempfile.tempdir = str(options.desk)  # the launcher removes it, however this process ends
         worker: _Worker = _LocalWorker(place, options, Desk(options.desk))
     else:
         worker = _Worker(place, options)

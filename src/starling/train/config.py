@@ -191,6 +191,8 @@ class RunConfig(Record):
                 f"--sync average lets parts train alone, got --parallel {self.team.parallel}, in which they compute each step "
                 "together. Pass --parallel data."
             )
+        if self.sync.name == "average" and self.team.cache:
+            raise InputError("With --sync average parts train alone and fetch no rows, got --cache. Leave it out.")
         if self.sync.name == "average" and self.team.shuffle:
             raise InputError(
                 f"With --sync average a part's targets are its own, got --shuffle {self.team.shuffle}. Leave it out."
@@ -201,6 +203,13 @@ class RunConfig(Record):
     def _check_link(self) -> Self:
         if self.task.name != "link" and self.link != LinkSettings():
             raise InputError(f"The settings of [link] are for --task link, got the task {self.task.name or 'of the labels'}.")
+        if self.task.name == "link" and "class_weights" in self.task.changed:
+            raise InputError("Link prediction has no classes to weigh, got class_weights. Leave it out.")
+        if self.strategy.name == "mini" and "target_share" in self.link.changed:
+            raise InputError(
+                "link.target_share is for --strategy global, where a step has all edges; the targets of --strategy mini are its "
+                "--batch-size. Leave it out."
+            )
         return self
 
     @model_validator(mode="after")

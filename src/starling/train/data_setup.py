@@ -21,7 +21,7 @@ from starling.engine.data.sample import BlockSampler
 from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, TrainingNodes
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
-from starling.engine.features import SpreadFeatures, normalized, open_features, scaling_of
+from starling.engine.features import normalized, scaling_of
 from starling.engine.hybrid.exchange import Calls
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.source import WorkerSource, raw_features
@@ -38,6 +38,7 @@ from starling.train.averaging.parts_work import PartsEvaluation, evaluate_part_b
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
 from starling.train.embeddings import table_of
+from starling.train.graph_checks import check_features_fit
 from starling.train.work import TeamWork
 
 _PAGES_SHARE = 4
@@ -152,8 +153,7 @@ def feature_scaling(config: RunConfig, source: WorkerSource) -> Scaled | None:
     """How pulled features are normalised; statistics are those of all workers' training nodes."""
     if config.data.normalize == "none":
         return None
-    shards = [open_features(shard.node_table("x")) for shard in source.graph.shards]
-    raw = shards[0] if len(shards) == 1 else SpreadFeatures(shards, np.arange(source.graph.owned))
+    raw = raw_features(source.graph, by_type=False)
     training = source.splits.get("train", np.empty(0, np.int64))
     return scaling_of(normalized(raw, config.data.normalize, training, source.total))
 
@@ -169,6 +169,7 @@ def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int)
     if run.memory is not None and plain and 4 * source.nodes * features.width > run.memory // 2:
         request = SourceRequest(config.data.normalize, tuple(source.edge_tables))
         return evaluate_part_by_part(config.data.path, source.team, request, run.memory // source.team.size // 2, run.device)
+    check_features_fit(config, source)
     strategy = make_team_strategy(
         "global", Global.Settings(), source.graph, source.team, source.splits["train"], layers, run.seed
     )

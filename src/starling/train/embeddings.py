@@ -73,6 +73,11 @@ def with_embeddings(source: AnySource, settings: EmbeddingSettings, seed: int) -
                 f"{source.path} has no features 'x', and no embeddings are to be learnt. Import it with --features, or leave out "
                 "--embedding-dim 0."
             )
+        if unused := settings.changed - {"dim"}:
+            raise InputError(
+                f"'{min(unused)}' of [embedding] is for learnt rows, and {source.path} has features instead. Pass --embedding-dim "
+                "to learn some beside them, or leave it out."
+            )
         return source
     positions = source.graph.position[: source.graph.owned] if isinstance(source, WorkerSource) else np.arange(source.nodes)
     table = EmbeddingTable(positions, TableSpec(dim, settings.optimizer, seed, settings.memory))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from starling.core.errors import InputError
+from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import Features
 from starling.engine.hybrid.source import WorkerSource
 from starling.plan.mini import Mini
@@ -65,4 +66,18 @@ def _check_weights(source: Source) -> None:
         raise InputError(
             f"Expected edge weights of at least 0 to average by, got negative ones in {source.path}. Leave edge_weights out, or "
             "import signed numbers as attributes, for gate."
+        )
+
+
+def check_features_fit(config: RunConfig, source: WorkerSource) -> None:
+    """Refuse features beyond `--memory` where every worker holds all of its own, as evaluation by all together does."""
+    if config.run.memory is None:
+        return
+    fixed = source.features.fixed if isinstance(source.features, EmbeddedFeatures) else source.features
+    held = 4 * source.graph.owned * fixed.width
+    largest = max(int(told[0]) for told in source.team.all_lists(source.calls.forward(), np.array([held])))
+    if largest > config.run.memory // source.team.size:
+        raise InputError(
+            f"Workers that evaluate together hold the features of their nodes, {largest:,} bytes for the largest of "
+            f"{source.team.size}, more than its share of --memory. Pass more memory, or --parallel data --sync average."
         )

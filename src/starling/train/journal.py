@@ -60,9 +60,11 @@ class Journal:
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether validation has not got better for as long as the run waits for it."""
-        patience, best = self.setup.config.run.patience, self._best[0] if self._best is not None else 0
-        return bool(patience) and self._records[-1].epoch - best >= patience
+        """Whether validation has not got better for as long as the run waits for it; an epoch without scores tells nothing."""
+        patience, last = self.setup.config.run.patience, self._records[-1]
+        if not patience or last.scores is None or self._best is None:
+            return False
+        return last.epoch - self._best[0] >= patience
 
     def end(self, began: float) -> TrainResult:
         """The result of a run that `began` then, written to its directory; the model gets the best epoch's weights."""

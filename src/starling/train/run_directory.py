@@ -25,6 +25,8 @@ from starling.core.user_class import ClassPlace
 from starling.train.config import CONFIG, RunConfig
 
 METRICS, MODEL, SUMMARY = "metrics.jsonl", "model.pt", "summary.json"
+SCRATCH = "scratch"
+"""Of a run directory while it trains: what does not fit in memory, or is shared by workers."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class RunDirectory:
     def write_config(self, config: RunConfig) -> None:
         """Save the resolved settings, which then name copies of the user's own files: the run can be repeated without them."""
         tables = config.to_tables()
+        if (path := Path(tables["data"]["path"])).is_relative_to(self.path.resolve()):
+            tables["data"]["path"] = path.relative_to(self.path.resolve())  # parts made for this run move along with it
         for folder in ("model", "strategy"):
             if place := ClassPlace.parse(tables[folder]["name"]):
                 (self.path / folder).mkdir()
@@ -93,6 +97,11 @@ class RunDirectory:
         """Save the results."""
         self._write(SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
 
+    @property
+    def remains(self) -> str:
+        """A sentence for the message of a run that failed: where its weights are, if it came so far."""
+        return f"What was learnt before is in {self.path}." if (self.path / MODEL).is_file() else ""
+
     def _write(self, name: str, content: bytes) -> None:
         partial = self.path / f".{name}.partial"
         partial.write_bytes(content)
@@ -108,10 +117,17 @@ def check_free(path: Path | None) -> None:
 def _make(path: Path, *, wanted: bool) -> bool:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(
+            f"Expected a directory for runs at {path.parent}, got a file or a link to nothing. Choose another --run."
+        ) from error
+    except OSError as error:
+        raise InputError(f"Cannot write to {path}: {error.strerror}. Choose another --run.") from error
+    try:
         path.mkdir()
-    except FileExistsError:
+    except FileExistsError as error:
         if wanted:
-            check_free(path)
+            raise InputError(f"{path} exists already, and a run is never overwritten. Choose another --run.") from error
         return False
     except OSError as error:
         raise InputError(f"Cannot write to {path}: {error.strerror}. Choose another --run.") from error

@@ -39,7 +39,7 @@ from starling.train.balance import BalanceRequest, balanced_work, check_balance
 from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
-from starling.train.graph_checks import check_edges
+from starling.train.graph_checks import check_edges, check_features_fit
 from starling.train.grouping import Grouping, make_grouping
 from starling.train.tasks import Source, Task, make_task
 from starling.train.work import OwnWork, TeamWork, Work
@@ -63,10 +63,7 @@ class Setup:
 
 def set_up(config: RunConfig, team: Team) -> Setup:
     """Open the data, make the model and the strategy, check that they fit together."""
-    check_device(config.run.device)
-    settings = resolved_model(config.model)
-    how = read_settings(config.strategy.name, config.strategy.settings)
-    check_balance(config, how)
+    settings, how = check_choices(config)
     memory = budget(config)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
@@ -84,11 +81,21 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     if isinstance(source, WorkerSource) and config.team.parallel == "data":
         work: Work = data_work(config, how, source, layers)
     elif isinstance(source, WorkerSource):
+        check_features_fit(config, source)
         work = _team_work(config, how, groups, source, model, layers)
     else:
         work = _own_work(config, how, groups, source, layers, memory)
     final = decided(config, settings, how, shapes, task, embeddings, team=config.team.resolved)
     return Setup(final, task, shapes, model, work, embeddings)
+
+
+def check_choices(config: RunConfig) -> tuple[Mapping[str, Any], Strategy.Settings]:
+    """Refuse a device, model or strategy that cannot be, before anything is read; the settings of the last two."""
+    check_device(config.run.device)
+    settings = resolved_model(config.model)
+    how = read_settings(config.strategy.name, config.strategy.settings)
+    check_balance(config, how)
+    return settings, how
 
 
 def decided(
@@ -357,8 +364,8 @@ def check_validation(config: RunConfig, source: Source) -> None:
         raise InputError(f"{wanted} needs validation nodes, and {source.path} has none. Leave it out, or give a 'val' mask.")
 
 
-def check_shapes(config: RunConfig, features: int, outputs: int) -> None:
-    """Refuse data of other shapes than a config says."""
+def check_shapes(config: RunConfig, features: int, outputs: int | None) -> None:
+    """Refuse data of other shapes than a config says; None where the outputs are a choice, not a fact of the data."""
     for name, given, found in (("features", config.data.features, features), ("outputs", config.data.outputs, outputs)):
-        if given is not None and given != found:
+        if given is not None and found is not None and given != found:
             raise InputError(f"Expected {given} {name} as the config says, got {found} in {config.data.path}.")

@@ -72,7 +72,8 @@ class Steps:
     def _check(self, loss: float, epoch: int, step: int) -> None:
         """Stop at a loss that is no number: nothing can be learnt any more."""
         if not math.isfinite(loss):
-            where = "" if self._directory is None else f" What was learnt before is in {self._directory.path}."
+            speaks = self._directory is not None and self._team.size == 1  # for a team, whoever started it does
+            where = f" {self._directory.remains}".rstrip() if self._directory and speaks else ""
             raise StarlingError(
                 f"The loss became {loss} in epoch {epoch}, step {step}. Lower --lr (it is {self._schedule.rate:g}), pass "
                 f"--clip 1, or look for extreme features.{where}"

@@ -18,10 +18,11 @@ import torch
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.core.errors import InputError
+from starling.core.memory import TRAINING_PROGRAM_BYTES
 from starling.launch.trainer import Trainer
 from starling.nn.registry import MODELS
 from starling.train.averaging.parts_work import PartsEvaluation, PartsWork
-from starling.train.averaging.setup import PROGRAM_BYTES, set_up_averaging
+from starling.train.averaging.setup import set_up_averaging
 from starling.train.config import RunConfig, merged
 from starling.train.prediction import PredictRequest, predict
 from starling.train.results import TrainResult
@@ -276,7 +277,7 @@ def test_memory_is_kept_to(tmp_path: Path) -> None:
     """More features than the budget leaves beside the program, and twice what parts may hold of it; evaluation included."""
     memory, nodes = (640 << 20), 60_000
     graph = trainable_graph(tmp_path / "g", nodes=nodes, features=350, edges=120_000)
-    assert (graph.path / "x.npy").stat().st_size > memory - PROGRAM_BYTES
+    assert (graph.path / "x.npy").stat().st_size > memory - TRAINING_PROGRAM_BYTES
     path = cut(graph, tmp_path / "cut", 24, np.arange(nodes) * 24 // nodes)
     given = tables(path, {"run": {"epochs": 1, "evaluate_every": 1, "memory": memory}, "strategy": {"batch_size": 256}})
     script = (

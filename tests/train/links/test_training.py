@@ -11,7 +11,7 @@ import pytest
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.store.graph import Graph
-from starling.train.config import RunConfig
+from starling.train.config import CONFIG, RunConfig, merged
 from starling.train.results import TrainResult
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import cut
@@ -54,6 +54,15 @@ def parts(graphs: dict[str, Graph], tmp_path_factory: pytest.TempPathFactory) ->
     owner[7] = 3
     folder = tmp_path_factory.mktemp("parts")
     return {name: cut(graph, folder / name, PARTS, owner) for name, graph in graphs.items()}
+
+
+def test_another_width_of_a_saved_run(graphs: dict[str, Graph], tmp_path: Path) -> None:
+    """The outputs of link prediction are a choice, so those of an earlier run bind nobody."""
+    fit(config_of(graphs["undirected"].path, epochs=1), tmp_path / "first")
+    saved = RunConfig.read(tmp_path / "first" / CONFIG).to_tables()
+    wider = RunConfig.from_tables(merged(saved, {"model": {"hidden": 12}}))
+    fit(wider, tmp_path / "second")
+    assert RunConfig.read(tmp_path / "second" / CONFIG).data.outputs == 12
 
 
 def learn_together(config: RunConfig, run: Path) -> list[TrainResult]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from starling.core.memory import TRAINING_PROGRAM_BYTES
 from starling.plan.forecast.activations import FLOAT, pass_bytes, step_bytes, turned_bytes
 from starling.plan.forecast.cut import Cut
 from starling.plan.forecast.facts import GraphFacts
@@ -31,8 +32,8 @@ _GROUPING_BYTES = 1 << 30
 """What a run may take to find groups where no --memory is given (train/grouping.py)."""
 _PIPELINE, _PIPELINE_BYTES = 2, 1 << 30
 """Batches between the stages of the data-parallel pipeline, over those of one process; bytes after which none is begun."""
-_PROGRAM_BYTES, _LEAST_ROOM = 440 << 20, 64 << 20
-"""Averaging: what the program takes of a budget, and the least that it must leave."""
+_LEAST_ROOM = 64 << 20
+"""Averaging: the least that the program must leave of a budget."""
 
 
 def worker_memory(
@@ -121,7 +122,7 @@ def _in_turn(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, 
     kept = max(lists, min(part * turns, room / 2))
     computing = step_bytes(model, mine, kept_sums=False)
     evaluation = min(room / 2, FLOAT * facts.nodes * (facts.features + 4 * model.widest))
-    budget = (_PROGRAM_BYTES + int(room)) * way.workers
+    budget = (TRAINING_PROGRAM_BYTES + int(room)) * way.workers
     return Memory(base, graph, kept, weights, batches, 0.0, computing, evaluation, kept, budget)
 
 

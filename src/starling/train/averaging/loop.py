@@ -33,11 +33,10 @@ from starling.train.journal import Journal
 from starling.train.learning import Learning, schedule_of, updates_of
 from starling.train.optimizers import clock_of, make_optimizer
 from starling.train.results import EpochRecord, WorkerRecord
+from starling.train.run_directory import SCRATCH
 from starling.train.setup import Setup
 from starling.train.steps import Steps
 
-SCRATCH = "scratch"
-"""Of a run directory while it trains: what does not fit in memory, or is shared by workers."""
 _MEAN, _CORRECTED, _LOSSES, _FOLDER, _DONE = range(5)
 """Messages of a round."""
 _CORRECTION = -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,14 +62,18 @@ class PartsEvaluation:
 
     def __init__(self, source: PartsSource, shelf: Shelf, memory: int, folder: Path, device: str) -> None:
         shelf.prepare(folder)
-        self.own_folder: Path | None = None
         self._source, self._evaluations = source, 0
         self._inference = PartInference(source, shelf, memory, folder, device)
+        self._remove: weakref.finalize[..., PartsEvaluation] | None = None
+
+    def own(self, folder: Path) -> None:
+        """Remove a folder that was made for this when it is closed, or at the latest when nobody has it any more."""
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove a folder that was made for this."""
-        if self.own_folder is not None:
-            shutil.rmtree(self.own_folder, ignore_errors=True)
+        if self._remove is not None:
+            self._remove()
 
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """The metric on each split, from exact outputs; the same numbers on every worker."""
@@ -99,7 +104,8 @@ def evaluate_part_by_part(path: Path, team: Team, request: SourceRequest, memory
     told = team.all_lists(source.calls.forward(), np.frombuffer(str(folder or "").encode(), np.uint8))[0]
     place = Path(told.astype(np.uint8).tobytes().decode())
     found = PartsEvaluation(source, Shelf(source, memory // 2), memory // 2, place, device)
-    found.own_folder = folder
+    if folder is not None:
+        found.own(folder)
     return found
 
 

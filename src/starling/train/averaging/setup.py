@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from starling.comm.team import Team
 from starling.core.errors import InputError
-from starling.core.memory import format_bytes
+from starling.core.memory import TRAINING_PROGRAM_BYTES, format_bytes
 from starling.engine.data.parts_source import open_parts_source
 from starling.engine.data.shelf import Shelf
 from starling.nn.model import LayeredModel
-from starling.plan.registry import read_settings
 from starling.train.averaging.parts_work import PartsPlan, PartsWork
 from starling.train.config import RunConfig
 from starling.train.graph_checks import check_data_parallel
 from starling.train.setup import (
     Setup,
     budget,
-    check_device,
+    check_choices,
     check_outputs,
     check_shapes,
     check_validation,
@@ -23,13 +22,10 @@ from starling.train.setup import (
     layers_of,
     make_model,
     request_of,
-    resolved_model,
     shapes_of,
 )
 from starling.train.tasks import make_task
 
-PROGRAM_BYTES = 576 << 20
-"""What a training process holds beside its data: the interpreter, torch, compiled kernels, metrics."""
 _LEAST = 64 << 20
 _PART_SHARE = 2
 """One part in so many of the budget may hold graph parts; the rest is for batches, layers and evaluation."""
@@ -38,9 +34,7 @@ _CLUSTER_MEMORY = 1 << 30
 
 def set_up_averaging(config: RunConfig, team: Team) -> Setup:
     """Look at all parts, make the model, check that everything fits together."""
-    check_device(config.run.device)
-    settings = resolved_model(config.model)
-    how = read_settings(config.strategy.name, config.strategy.settings)
+    settings, how = check_choices(config)
     if config.strategy.name == "cohesive":
         raise InputError(
             "With --sync average parts train alone, and cohesive batches are found on the whole graph. Pass --strategy mini or "
@@ -80,10 +74,11 @@ def data_memory(config: RunConfig, workers: int) -> int:
     """Bytes of data that a worker may hold: its share of `--memory`, the program's own not counted, or of what is free."""
     if config.run.memory is None:
         return budget(config) // workers
-    left = config.run.memory // workers - PROGRAM_BYTES
+    left = config.run.memory // workers - TRAINING_PROGRAM_BYTES
     if left < _LEAST:
+        least = format_bytes(TRAINING_PROGRAM_BYTES + _LEAST)
         raise InputError(
-            f"--memory bounds all that a run holds, and each of {workers} worker{'' if workers == 1 else 's'} needs "
-            f"{format_bytes(PROGRAM_BYTES + _LEAST)} at least; got {format_bytes(config.run.memory)}. Pass a larger --memory."
+            f"--memory bounds all that a run holds, and each of {workers} worker{'' if workers == 1 else 's'} needs {least} at "
+            f"least; got {format_bytes(config.run.memory)}. Pass a larger --memory."
         )
     return left

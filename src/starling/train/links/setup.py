@@ -16,12 +16,10 @@ from starling.plan.links.negatives import (
     known_pairs,
 )
 from starling.plan.links.strategy import LinkStrategy, check_dealt
-from starling.plan.registry import read_settings
 from starling.store.parts import open_parts
-from starling.train.balance import check_balance
 from starling.train.config import RunConfig
 from starling.train.embeddings import check_embeddings, table_of
-from starling.train.graph_checks import check_edges
+from starling.train.graph_checks import check_edges, check_features_fit
 from starling.train.links.data import split_edges, split_sizes
 from starling.train.links.run import LinkRun
 from starling.train.links.scores import OwnScores
@@ -32,7 +30,7 @@ from starling.train.links.work import OwnLinkWork
 from starling.train.setup import (
     Setup,
     budget,
-    check_device,
+    check_choices,
     check_outputs,
     check_shapes,
     decided,
@@ -41,7 +39,6 @@ from starling.train.setup import (
     make_model,
     read_share,
     read_source,
-    resolved_model,
     shapes_of,
 )
 from starling.train.tasks import Source
@@ -52,14 +49,11 @@ _DEFAULT_WIDTH = 128
 
 def set_up_links(config: RunConfig, team: Team) -> Setup:
     """Open the data, hold edges out, make the model and the strategy, check that they fit together."""
-    check_device(config.run.device)
-    settings = resolved_model(config.model)
-    how = read_settings(config.strategy.name, config.strategy.settings)
+    settings, how = check_choices(config)
     if config.sync.name == "average":
         raise InputError(
             "Parts that train alone hold no ends of pairs in other parts, got --sync average. Pass --sync gradient."
         )
-    check_balance(config, how)
     check_dealt(config.strategy.name, how)
     width = config.link.width or settings.get("hidden", _DEFAULT_WIDTH)
     task = LinkTask(config.link, config.task, width)
@@ -71,12 +65,14 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     held = held_by_worker(source) if isinstance(source, WorkerSource) else held_by(source)
     split = split_edges(held, config.link, config.run.seed)
     _check_validation(config, split_sizes(held, split)["val"])
-    check_shapes(config, source.features.width, task.outputs)
+    check_shapes(config, source.features.width, outputs=None)
     check_edges(config, how, source)
     shapes = shapes_of(source, task.outputs)
     model = make_model(config, shapes)
     if ":" in config.model.name:
         check_outputs(config.model.name, model, source, task.outputs)
+    if isinstance(source, WorkerSource):
+        check_features_fit(config, source)
     run = LinkRun(config, how, task, held, split, layers_of(config, model))
     if isinstance(source, WorkerSource) and config.team.parallel == "data":
         work: Work = data_link_work(run, source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -59,11 +59,13 @@ class TeamLinkWork(Work):
         return self.strategy.steps_per_epoch
 
     def batches(self, epochs: int) -> Iterator[FilledBatch]:
-        """Plans, made together with the others, filled."""
+        """Plans, made together with the others, filled; what they sent for it counts when the step is made."""
         filler, team = self.whole.filler, self.whole.source.team
         for epoch in range(1, epochs + 1):
-            for plan in self.strategy.plans(epoch):
-                filled = filler.fill(plan.seeds)
+            for number in range(self.steps_per_epoch):
+                with team.ledger.apart() as sent:
+                    plan = self.strategy.plan(epoch, number)
+                    filled = replace(filler.fill(plan.seeds), sent=sent)
                 step = filled.views[-1].exchange
                 assert isinstance(step, TeamExchange)
                 ends = TeamExchange(team, plan.traffic, step.calls, len(filled.views), wire=filler.wire)
