@@ -53,6 +53,13 @@ def test_one_sentence_and_status_two(
     assert not (tmp_path / "run").exists()
 
 
+def test_signed_weights_where_models_are_averaged(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--parallel", "data", "--sync", "average", "--set", "model.edge_weights=true"]
+    assert run(["train", str(graph), "--epochs", "1", "--run", str(tmp_path / "run"), *words]) == 2
+    assert "at least 0 to average by" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
+
+
 def test_runs_that_look_into_the_past_are_scored_and_predicted_so(graph: Path, tmp_path: Path) -> None:
     """Evaluation, inference and a run with every edge's time moved beyond its target agree with what the past holds."""
 

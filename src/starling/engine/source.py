@@ -211,6 +211,14 @@ def edge_tensor(values: NDArray[Any], name: str) -> Tensor:
     return table.float()[:, None] if table.ndim == 1 else table.float().flatten(1)
 
 
+def negative_weights(path: Path) -> InputError:
+    """The refusal of weights below zero."""
+    return InputError(
+        f"Expected edge weights of at least 0 to average by, got negative ones in {path}. Leave edge_weights out, or import signed "
+        "numbers as attributes, for gate."
+    )
+
+
 class _StoredGraph:
     """What a graph directory holds."""
 

@@ -8,6 +8,7 @@ from starling.core.errors import InputError
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import Features
 from starling.engine.hybrid.source import WorkerSource
+from starling.engine.source import negative_weights
 from starling.plan.mini import Mini
 from starling.plan.strategy import Strategy
 from starling.train.config import RunConfig
@@ -63,10 +64,7 @@ def _check_weights(source: Source) -> None:
     weight = source.edge_tables.get("weight")
     wrong = 0 if weight is None else int(np.count_nonzero(~(weight.numpy() >= 0)))
     if source.total(np.array([wrong]))[0]:
-        raise InputError(
-            f"Expected edge weights of at least 0 to average by, got negative ones in {source.path}. Leave edge_weights out, or "
-            "import signed numbers as attributes, for gate."
-        )
+        raise negative_weights(source.path)
 
 
 def check_features_fit(config: RunConfig, source: WorkerSource) -> None:

@@ -29,7 +29,7 @@ from starling.engine.data.places import Places
 from starling.engine.data.sequential import read_rows
 from starling.engine.features import DenseFeatures, Features, normalized, open_features
 from starling.engine.hybrid.exchange import Calls
-from starling.engine.source import SPLITS, SourceRequest, edge_tensor
+from starling.engine.source import SPLITS, SourceRequest, edge_tensor, negative_weights
 from starling.kernels.csr import Csr
 from starling.store import shard_layout as layout
 from starling.store.parts import Parts, Shard, open_parts
@@ -222,6 +222,8 @@ def _weighted_degree(shards: Sequence[Shard]) -> NDArray[np.float32]:
     for shard in shards:
         offsets = _array(shard, layout.IN_OFFSETS)[: shard.owned + 1]
         weight = edge_tensor(_edge_column(shard, "weight")[: offsets[-1]], "weight")
+        if not (weight >= 0).all():
+            raise negative_weights(shard.path)
         lengths = torch.from_numpy(np.diff(offsets))
         found.append(torch.segment_reduce(weight, "sum", lengths=lengths, unsafe=True, initial=0.0).numpy())
     return np.concatenate(found)
