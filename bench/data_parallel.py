@@ -1,8 +1,8 @@
 """Data-parallel training: beside DistDGL 1.1.3, what each part of the design brings, and what the cache saves.
 
     python bench/data_parallel.py distdgl --peers DIR [--graph DIR] --fanouts 25,10 --batch 1024
-    python bench/data_parallel.py ablation [--graph DIR | --nodes N --edges E]
-    python bench/data_parallel.py cache [--graph DIR | --nodes N --edges E]
+    python bench/data_parallel.py ablation [--graph DIR | --nodes N --edges E] [--rate 1gbit]
+    python bench/data_parallel.py cache [--graph DIR | --nodes N --edges E] [--rate 1gbit]
     python bench/data_parallel.py render        # only write the tables anew
 
 What --peers and --graph hold is said in peers.py. Without --graph a block model is made, 200,000 nodes by default; for the size of
@@ -11,7 +11,7 @@ ogbn-products pass --nodes 2400000 --edges 31000000 --features 100 --classes 47 
 Both sides: 2 workers of one thread each on this machine, SAGE with 128 hidden columns, Adam, `--batch` targets for each worker and
 step. DistDGL times some steps after the first ones. Of Starling's epochs the first (which compiles) is left out, and so is exact
 evaluation. Runs take turns, round after round (6, 12 and 6 runs, of a minute or so with the default graph); cells are medians.
-Ablation and cache run over sockets (--transport gloo), where every worker counts as one of another host. Raw lines go to
+Ablation and cache put each worker on a host of its own, with a link of --rate (network.py; needs root). Raw lines go to
 results/data_parallel.jsonl, in place of those of the same measurement and graph, the tables into docs/data-parallel.md; with
 another --output they are printed.
 """
@@ -31,8 +31,11 @@ import numpy as np
 from command import starling, trained
 from data_parallel_tables import TABLES
 from doc_tables import write_table
-from kept_lines import append_line, drop_lines, read_lines
+from kept_lines import Line, append_line, drop_lines, read_lines
+from network import hosts, trained_over
 from peers import block_model, distdgl_lines, imported
+from settings import Tables, merge
+from starling.core.memory import parse_bytes
 
 RESULTS = Path(__file__).parent / "results" / "data_parallel.jsonl"
 WORKERS = 2
@@ -52,7 +55,9 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=60_000, help="training nodes of Starling's epochs, at most")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--caches", default="0,64MiB,256MiB")
+    parser.add_argument("--rate", default="1gbit", help="of each worker's link, for ablation and cache")
+    parser.add_argument("--cache", default="32MiB", help="of the last line of the ablation")
+    parser.add_argument("--caches", default="0,8MiB,16MiB,32MiB,64MiB")
     parser.add_argument("--output", type=Path, default=RESULTS)
     asked = parser.parse_args()
     if asked.what == "distdgl" and asked.peers is None:
@@ -83,28 +88,44 @@ def beside_distdgl(asked: argparse.Namespace) -> None:
 def ablation(asked: argparse.Namespace) -> None:
     """Each line adds one thing to the one before it."""
     by_chance, by_flock = partitioned(asked, "random", WORKERS), partitioned(asked, "flock", WORKERS)
-    off, epoch = ("--set", "pipeline.mode=off"), ("--set", "pipeline.mode=epoch")
-    cases: list[tuple[str, Path, tuple[object, ...]]] = [
-        ("random parts, targets from anywhere, no pipeline", by_chance, ("--shuffle", "global", *off)),
-        ("+ parts by flock", by_flock, ("--shuffle", "global", *off)),
-        ("+ second level: targets from the worker's own range", by_flock, off),
-        ("+ asynchronous pipeline", by_flock, epoch),
-        ("+ non-stop pipeline", by_flock, ()),
-        ("+ cache of 128 MiB", by_flock, ("--cache", "128MiB")),
+    anywhere, cache = {"shuffle": "global"}, {"cache": parse_bytes(asked.cache)}
+    off, epoch = {"mode": "off"}, {"mode": "epoch"}
+    cases: list[tuple[str, Path, Tables]] = [
+        ("random parts, targets from anywhere, no pipeline", by_chance, {"team": anywhere, "pipeline": off}),
+        ("+ parts by flock", by_flock, {"team": anywhere, "pipeline": off}),
+        ("+ second level: targets from the worker's own range", by_flock, {"pipeline": off}),
+        ("+ asynchronous pipeline", by_flock, {"pipeline": epoch}),
+        ("+ non-stop pipeline", by_flock, {}),
+        (f"+ cache of {asked.cache}", by_flock, {"team": cache}),
     ]
-    keep_others(asked, "ablation")
-    for number in range(asked.rounds):
-        for case, parts, flags in cases:
-            write(asked, "ablation", case, number, timed(asked, parts, "--transport", "gloo", *flags))
+    over_links(asked, "ablation", cases)
 
 
 def caches(asked: argparse.Namespace) -> None:
     parts = partitioned(asked, "flock", WORKERS)
-    keep_others(asked, "cache")
-    for number in range(asked.rounds):
-        for size in asked.caches.split(","):
-            flags = () if size == "0" else ("--cache", size)
-            write(asked, "cache", size, number, timed(asked, parts, "--transport", "gloo", *flags))
+    over_links(asked, "cache", [(size, parts, {"team": {"cache": parse_bytes(size)}}) for size in asked.caches.split(",")])
+
+
+def over_links(asked: argparse.Namespace, what: str, cases: list[tuple[str, Path, Tables]]) -> None:
+    """Cases in turn, round after round, a worker on each of two hosts."""
+    keep_others(asked, what)
+    with hosts(WORKERS, asked.rate) as names:
+        for number in range(asked.rounds):
+            for case, parts, changes in cases:
+                tables = merge(settings_of(asked, parts), changes)
+                write(asked, what, case, number, measured(parts, asked, *trained_over(names, tables)) | {"rate": asked.rate})
+
+
+def settings_of(asked: argparse.Namespace, parts: Path) -> Tables:
+    fanouts = [int(fanout) for fanout in asked.fanouts.split(",")]
+    return {
+        "data": {"path": str(parts.resolve())},
+        "model": {"name": "sage", "hidden": asked.hidden, "layers": len(fanouts)},
+        "strategy": {"name": "mini", "fanouts": fanouts, "batch_size": WORKERS * asked.batch},
+        "optimizer": {"lr": 0.01},
+        "run": {"epochs": asked.epochs, "evaluate_every": asked.epochs},
+        "team": {"parallel": "data"},
+    }
 
 
 def keep_others(asked: argparse.Namespace, what: str) -> None:
@@ -162,7 +183,10 @@ def timed(asked: argparse.Namespace, parts: Path, *flags: object) -> dict[str, A
     batches = ("--strategy", "mini", "--fanouts", asked.fanouts, "--batch-size", WORKERS * asked.batch)
     team = ("--parallel", "data", "--workers", WORKERS, "--threads", 1)
     length = ("--epochs", asked.epochs, "--evaluate-every", asked.epochs)
-    told, epochs = trained(parts, *model, *batches, *team, *length, *flags)
+    return measured(parts, asked, *trained(parts, *model, *batches, *team, *length, *flags))
+
+
+def measured(parts: Path, asked: argparse.Namespace, told: Line, epochs: list[Line]) -> dict[str, Any]:
     steps = -(-count_of(parts, "train") // (WORKERS * asked.batch))
     seconds = [line["seconds"] for line in epochs[1:]]
     return {

@@ -32,24 +32,25 @@ def distdgl_table(lines: list[Line]) -> str:
 
 
 def ablation_table(lines: list[Line]) -> str:
-    out = ["| graph | | batches/s | times the first | sent an epoch, MiB |", "|---|---|---:|---:|---:|"]
+    out = ["| graph, link | | batches/s | times the first | sent an epoch, MiB |", "|---|---|---:|---:|---:|"]
     first: dict[str, float] = {}
     for (graph, case), group in groups(lines).items():
         first.setdefault(graph, rate(group))
         sent = statistics.median(line["bytes_sent_per_epoch"] for line in group) / 2**20
-        out.append(f"| {graph} | {case} | {rate(group):.2f} | {rate(group) / first[graph]:.2f} | {sent:.0f} |")
+        place = f"{graph}, {group[0]['rate']}"
+        out.append(f"| {place} | {case} | {rate(group):.2f} | {rate(group) / first[graph]:.2f} | {sent:.0f} |")
     return "\n".join(out)
 
 
 def cache_table(lines: list[Line]) -> str:
-    out = ["| graph | cache | an epoch, s | sent an epoch, MiB | hit rate |", "|---|---|---:|---:|---:|"]
+    out = ["| graph, link | cache | an epoch, s | sent an epoch, MiB | hit rate |", "|---|---|---:|---:|---:|"]
     for (graph, case), group in groups(lines).items():
         seconds = statistics.median(second for line in group for second in line["epoch_seconds"])
         sent = statistics.median(line["bytes_sent_per_epoch"] for line in group) / 2**20
         hits = [worker["fetched"]["hit_rate"] for line in group for worker in line["workers"]]
         rates = [hit for hit in hits if hit is not None]
         hit = f"{statistics.mean(rates):.0%}" if rates and case != "0" else "–"
-        out.append(f"| {graph} | {case} | {seconds:.2f} | {sent:.0f} | {hit} |")
+        out.append(f"| {graph}, {group[0]['rate']} | {case} | {seconds:.2f} | {sent:.0f} | {hit} |")
     return "\n".join(out)
 
 

@@ -4,96 +4,35 @@
     python bench/shaped_link.py --workers 2 --model gcn --layers 3 --cases "boundary 1;boundary 1, overlap off"
     python bench/shaped_link.py --render        # only write the table anew
 
-Each worker lives in a network namespace of its own; all are joined by a bridge, and what leaves a namespace is held to the rate
-by tc's token bucket. Needs root, ``ip`` and ``tc``. Namespaces and bridge are taken down again whatever happens. Without --parts
-a graph of --nodes and --edges is made and cut. A cell is the median of all epochs but a run's first. Raw lines go to
-``results/shaped_link.jsonl``, where they take the place of older ones of the same team and model, the table into docs/engine.md.
+Each worker lives on a host of its own (network.py; needs root, ``ip`` and ``tc``). Without --parts a graph of --nodes and --edges
+is made and cut. A cell is the median of all epochs but a run's first. Raw lines go to ``results/shaped_link.jsonl``, where they
+take the place of older ones of the same team and model, the table into docs/engine.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from command import printed, starling
+from command import starling
 from doc_tables import write_table
 from kept_lines import append_line, drop_lines, read_lines
+from network import hosts, trained_over
 
 RESULTS = Path(__file__).parent / "results" / "shaped_link.jsonl"
-BRIDGE, NETWORK = "starling-br", "10.201.7"
-
-
-@contextmanager
-def hosts(count: int, rate: str) -> Iterator[list[str]]:
-    """Namespaces on one bridge, each of which sends at most at `rate`."""
-    names = [f"starling-{number}" for number in range(count)]
-    try:
-        printed("ip", "link", "add", BRIDGE, "type", "bridge")
-        printed("ip", "link", "set", BRIDGE, "up")
-        for number, name in enumerate(names):
-            outer = f"sl{number}"
-            printed("ip", "netns", "add", name)
-            printed("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", name)
-            printed("ip", "link", "set", outer, "master", BRIDGE, "up")
-            inside = ("ip", "netns", "exec", name)
-            printed(*inside, "ip", "addr", "add", f"{NETWORK}.{number + 1}/24", "dev", "eth0")
-            printed(*inside, "ip", "link", "set", "eth0", "up")
-            printed(*inside, "ip", "link", "set", "lo", "up")
-            shape = ("root", "tbf", "rate", rate, "burst", "256kbit", "latency", "400ms")
-            printed(*inside, "tc", "qdisc", "add", "dev", "eth0", *shape)
-        yield names
-    finally:
-        for number, name in enumerate(names):
-            removed("link", f"sl{number}")  # at once; with its namespace it would go a little later
-            removed("netns", name)
-        removed("link", BRIDGE)
-
-
-def removed(kind: str, name: str) -> None:
-    """Take something down that may not have been made."""
-    subprocess.run(["ip", kind, "del", name], check=False, capture_output=True)
 
 
 def trained(parts: Path, names: list[str], options: argparse.Namespace, team: dict[str, Any]) -> dict[str, Any]:
-    """One run with a worker in each namespace: seconds of the epochs after the first, and bytes sent in one."""
-    with tempfile.TemporaryDirectory() as folder:
-        run, spec = Path(folder) / "run", Path(folder) / "spec.json"
-        run.mkdir()
-        settings = {"workers": len(names), **team}  # the launcher's way: TOML in the spec, and a run directory that is there
-        lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-        config = (
-            f"[data]\npath = {json.dumps(str(parts))}\n[model]\nname = {json.dumps(options.model)}\nhidden = {options.hidden}\n"
-            f"layers = {options.layers}\n[run]\nepochs = {options.epochs}\nevaluate_every = {options.epochs}\n"
-            "[team]\n" + "\n".join(lines) + "\n"
-        )
-        spec.write_text(json.dumps({"config": config, "run": str(run)}))
-        processes = [
-            subprocess.Popen(
-                ["ip", "netns", "exec", name, sys.executable, "-m", "starling.launch.worker",
-                 "starling.launch.train_worker:train", str(spec), "--threads", "1", "--result", str(Path(folder) / "result.json")],
-                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(len(names)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-                     "MASTER_ADDR": f"{NETWORK}.1", "MASTER_PORT": "29555", "GLOO_SOCKET_IFNAME": "eth0"},
-            )
-            for rank, name in enumerate(names)
-        ]  # fmt: skip
-        try:
-            statuses = [process.wait(timeout=1800) for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-        if any(statuses):
-            raise SystemExit(f"workers ended with {statuses}")
-        epochs = read_lines(run / "metrics.jsonl")
+    """Seconds of a run's epochs after the first, and bytes sent in one."""
+    model = {"name": options.model, "hidden": options.hidden, "layers": options.layers}
+    length = {"epochs": options.epochs, "evaluate_every": options.epochs}
+    _, epochs = trained_over(names, {"data": {"path": str(parts)}, "model": model, "run": length, "team": team})
     sent = sum(sum(worker["bytes_to"]) for worker in epochs[-1]["workers"])
     return {"seconds": [line["seconds"] for line in epochs[1:]], "bytes_sent_per_epoch": sent, "workers": epochs[-1]["workers"]}
 
