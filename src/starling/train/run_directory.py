@@ -111,7 +111,11 @@ class RunDirectory:
 def check_free(path: Path | None) -> None:
     """Refuse a run directory that exists already, before any work is done."""
     if path is not None and path.exists():
-        raise InputError(f"{path} exists already, and a run is never overwritten. Choose another --run.")
+        raise _taken(path)
+
+
+def _taken(path: Path) -> InputError:
+    return InputError(f"{path} exists already, and a run is never overwritten. Choose another --run.")
 
 
 def _make(path: Path, *, wanted: bool) -> bool:
@@ -127,7 +131,7 @@ def _make(path: Path, *, wanted: bool) -> bool:
         path.mkdir()
     except FileExistsError as error:
         if wanted:
-            raise InputError(f"{path} exists already, and a run is never overwritten. Choose another --run.") from error
+            raise _taken(path) from error
         return False
     except OSError as error:
         raise InputError(f"Cannot write to {path}: {error.strerror}. Choose another --run.") from error

@@ -72,8 +72,8 @@ class Steps:
     def _check(self, loss: float, epoch: int, step: int) -> None:
         """Stop at a loss that is no number: nothing can be learnt any more."""
         if not math.isfinite(loss):
-            speaks = self._directory is not None and self._team.size == 1  # for a team, whoever started it does
-            where = f" {self._directory.remains}".rstrip() if self._directory and speaks else ""
+            directory = self._directory if self._team.size == 1 else None  # for a team, whoever started it speaks
+            where = "" if directory is None else f" {directory.remains}".rstrip()
             raise StarlingError(
                 f"The loss became {loss} in epoch {epoch}, step {step}. Lower --lr (it is {self._schedule.rate:g}), pass "
                 f"--clip 1, or look for extreme features.{where}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,21 @@ def test_another_width_of_a_saved_run(graphs: dict[str, Graph], tmp_path: Path) 
     wider = RunConfig.from_tables(merged(saved, {"model": {"hidden": 12}}))
     fit(wider, tmp_path / "second")
     assert RunConfig.read(tmp_path / "second" / CONFIG).data.outputs == 12
+
+
+@pytest.mark.parametrize("parallel", ["hybrid", "data"])
+def test_bytes_count_in_the_epoch_of_their_step(parts: dict[str, Path], tmp_path: Path, parallel: str) -> None:
+    """Steps are prepared ahead of time; what that sends is counted with the step, so every run tells the same."""
+    config = config_of(parts["undirected"], 2, epochs=4, team={"parallel": parallel})
+
+    def bytes_by_epoch(run: Path) -> list[list[list[int]]]:
+        learn_together(config, run)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return [[worker["bytes_to"] for worker in line["workers"]] for line in lines]
+
+    first, *others = (bytes_by_epoch(tmp_path / str(number)) for number in range(3))
+    assert all(sum(map(sum, epoch)) > 0 for epoch in first)
+    assert all(other == first for other in others)
 
 
 def learn_together(config: RunConfig, run: Path) -> list[TrainResult]:

@@ -34,7 +34,7 @@ class Shelf:
         self.keeping: Keeping = (
             "all" if sum(sizes) <= memory
             else "ahead" if sum(largest) <= memory
-            else "one" if largest[:1] <= [memory]
+            else "one" if max(sizes, default=0) <= memory
             else "lists"
         )  # fmt: skip
         if max(lists, default=0) > memory:
