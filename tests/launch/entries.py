@@ -16,7 +16,8 @@ from starling.core.errors import InputError
 
 
 def add_ranks(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
-    print("this must not reach the launcher's standard output")  # noqa: T201
+    for _ in range(100):
+        print("this must not reach the launcher's standard output")  # noqa: T201
     total = team.all_sum(1, torch.tensor([team.rank + 1.0]))
     return {
         "rank": team.rank,

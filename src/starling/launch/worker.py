@@ -19,6 +19,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -165,9 +166,15 @@ def read_spec(path: Path) -> dict[str, Any]:
 
 
 def _keep_standard_output() -> int:
-    """A file number for the result alone; whatever else is printed goes to standard error."""
+    """A file number for the result alone; whatever else is printed goes to standard error, line by line.
+
+    With PYTHONUNBUFFERED, which containers often set, ``print`` writes a line and its end apart: those of two workers mingle.
+    """
     output = os.dup(1)
     os.dup2(2, 1)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)
     return output
 
 
