@@ -1,7 +1,7 @@
 """Exact outputs of a partitioned graph, layer by layer and part by part, in bounded memory.
 
-Every node is computed with all its neighbours, whatever was trained on: the rows of a layer go into one table by global id, from
-which the next layer reads own nodes and halo alike. Workers compute their own parts and share the table, a scratch file.
+Every node is computed with all its neighbours, whatever was trained on. Workers compute their own parts, and share the rows of a
+layer (`layer_rows.py`) for the next one, which reads own nodes and halo.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from starling.comm.tags import Channel, make_tag
 from starling.engine.data.part_source import PartSource
 from starling.engine.data.parts_source import PartsSource
 from starling.engine.data.shelf import Shelf
+from starling.infer.layer_rows import LayerRows
 from starling.infer.layerwise import row_blocks, widest
-from starling.infer.row_table import RowTable
 from starling.nn.model import LayeredModel
 from starling.nn.view import View
 
@@ -32,7 +31,7 @@ _BARRIER = 1 << 11
 class PartInference:
     """Runs a model over this worker's parts, within about `memory` bytes beside the parts themselves.
 
-    Tables that are shared, or do not fit, are files in `folder`.
+    Rows that are shared, or do not fit, are files in `folder`.
     """
 
     source: PartsSource
@@ -52,7 +51,7 @@ class PartInference:
         training = model.training
         model.eval()
         try:
-            kept: list[RowTable] = []
+            kept: list[LayerRows] = []
             for index in range(model.layer_count - 1):
                 kept.append(self._layer(model, index, kept))
                 self._meet(index)
@@ -67,41 +66,36 @@ class PartInference:
         finally:
             model.train(training)
 
-    def _layer(self, model: LayeredModel, index: int, kept: list[RowTable]) -> RowTable:
+    def _layer(self, model: LayeredModel, index: int, kept: list[LayerRows]) -> LayerRows:
         """Rows of all nodes after an inner layer; this worker writes those of its own parts."""
-        table: RowTable | None = None
+        layer: LayerRows | None = None
         with self.shelf.turns(self.source.mine, features=index == 0) as parts:
             for part in parts:
                 for start, given in self._blocks(model, index, part, kept):
-                    if table is None:
-                        table = self._table(index, given.shape[1])
-                    table.write(int(part.ids_of_rows[start]), given)
+                    if layer is None:
+                        layer = self._rows(index, given.shape[1])
+                    layer.write(part.part, start, given)
                 del part  # before the next one is read
-        return table if table is not None else RowTable(0, 1, memory=0)  # no node of its own: it will read none
+        return layer or self._rows(index, 0)  # no node of its own: it will read none
 
     def _blocks(
-        self, model: LayeredModel, index: int, part: PartSource, kept: list[RowTable]
+        self, model: LayeredModel, index: int, part: PartSource, kept: list[LayerRows]
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """A part's own rows after layer `index`, block by block; after the last layer its outputs."""
         width = kept[-1].width if index else self.source.features.width
+        read = kept[-1].of(part, self.memory // 4) if index else part.features.rows
         for start, stop, rows, graph in row_blocks(part, part.owned, max(width, widest(model)), self.memory // 4):
-            inputs = part.features.rows(rows) if index == 0 else kept[-1].rows(part.ids_of_rows[rows])
             view = View(graph if self.device == "cpu" else graph.to(self.device))
-            given = model.layer(index, view, torch.from_numpy(inputs).to(self.device))
+            given = model.layer(index, view, torch.from_numpy(read(rows)).to(self.device))
             if index == model.layer_count - 1:
-                earlier = [self._own(table, part, start, stop) for table in kept] if model.keeps_all else []
-                given = model.finish(view, [*earlier, given])
+                earlier = [layer.own(part.part, start, stop) for layer in kept] if model.keeps_all else []
+                given = model.finish(view, [*(torch.from_numpy(own).to(self.device) for own in earlier), given])
             yield start, given.float().cpu().numpy()
 
-    def _own(self, table: RowTable, part: PartSource, start: int, stop: int) -> Tensor:
-        first = int(part.ids_of_rows[0])
-        return torch.from_numpy(table.read(first + start, first + stop)).to(self.device)
-
-    def _table(self, index: int, width: int) -> RowTable:
-        nodes, alone = self.source.parts.manifest.nodes, self.source.team.size == 1
-        if alone and 4 * nodes * width <= self.memory // 4:
-            return RowTable(nodes, width, memory=self.memory)
-        return RowTable(nodes, width, memory=0, path=self.folder / f"layer-{index}.rows")
+    def _rows(self, index: int, width: int) -> LayerRows:
+        parts = self.source.parts
+        in_memory = self.source.team.size == 1 and 4 * parts.manifest.nodes * width <= self.memory // 4
+        return LayerRows(parts, width, None if in_memory else self.folder / f"layer-{index}")
 
     def _meet(self, index: int) -> None:
         """Wait until everybody has written a layer's rows."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +18,7 @@ from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.data.cache import StaticCache
+from starling.engine.data.columns import NodeColumns
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
 from starling.engine.hybrid.exchange import Calls
@@ -88,6 +91,46 @@ def test_pulls_in_flight_and_other_ids(case: Case, parts: Parts) -> None:
             np.testing.assert_array_equal(pending.rows(), whole[name][some])
 
     in_team(4, True, parts, work)
+
+
+def test_served_pulls_are_read_in_any_order(case: Case, parts: Parts) -> None:
+    """Once a worker has answered, nobody waits for it to read its own rows; what is read is not asked for again."""
+    whole = {name: whole_table(case, parts, name) for name in ("x", "y")}
+
+    def work(store: KeyValueStore, calls: Calls) -> None:
+        team = store.places.team
+        begun = [(name, store.begin_pull(name, np.arange(NODES), calls)) for name in whole]
+        for _, pending in begun:
+            pending.serve()
+        if team.rank == 1:
+            team.all_sum(1, torch.zeros(1))  # the others have read all rows when this returns
+        for name, pending in begun[:: 1 if team.rank else -1]:
+            np.testing.assert_array_equal(pending.rows(), whole[name])
+        if team.rank != 1:
+            team.all_sum(1, torch.zeros(1))
+
+    in_team(4, False, parts, work)
+
+
+def test_columns_are_rows_of_one_table(parts: Parts) -> None:
+    """What no file has is pulled as any table: of own nodes, of this host's, and of others'."""
+    nodes = np.random.default_rng(3).integers(0, NODES, 60)
+    kinds = {"double": np.int64, "half": np.float32, "small": np.int8}  # rows of 13 bytes: no whole words
+
+    def columns(part: int, factor: float, kind: Any) -> Any:
+        return (np.arange(parts.offsets[part], parts.offsets[part + 1]) * factor).astype(kind)
+
+    def work(store: KeyValueStore, calls: Calls) -> Any:
+        factors = {"double": 2, "half": 0.5, "small": 1}
+        of_part = {name: (partial(columns, factor=factor, kind=kinds[name]), kinds[name]) for name, factor in factors.items()}
+        store.add("columns", NodeColumns(of_part))
+        return store.pull("columns", nodes, calls)
+
+    for rows in in_team(4, True, parts, work):
+        assert {name: rows[name].dtype for name in kinds} == {name: np.dtype(kind) for name, kind in kinds.items()}
+        np.testing.assert_array_equal(rows["double"], nodes * 2)
+        np.testing.assert_array_equal(rows["half"], nodes * np.float32(0.5))
+        np.testing.assert_array_equal(rows["small"], nodes)
 
 
 def test_edge_rows_are_with_their_destination(case: Case, parts: Parts) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from starling.comm.team import Team
 from starling.core.exchange import ALONE, Alone, Exchange
-from starling.engine.data.fetch import FetchedRows
+from starling.engine.data.fetch import FetchedRows, FetchedStep
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.traffic import make_traffic
@@ -40,8 +40,9 @@ class Compactor:
     team: Team = field(default_factory=Team)
     seed: int = 0
 
-    def __call__(self, fetched: FetchedRows) -> FilledBatch:
+    def __call__(self, step: FetchedStep) -> FilledBatch:
         """A batch in this process's memory; a target's loss counts as its share of all workers' targets."""
+        fetched = step.arrived()
         scheduled = fetched.sampled.scheduled
         exchange: Exchange = ALONE if self.team.size == 1 else SharedSums(self.team, Calls(scheduled.number))
         moment = Moment(self.seed, scheduled.epoch, scheduled.step)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.engine.data.kv import KeyValueStore
+from starling.engine.data.kv import KeyValueStore, Pending
 from starling.engine.hybrid.exchange import Calls
 
 Scaled = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -20,8 +20,12 @@ Scaled = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class BegunFeatures:
-    """Features on their way: `rows` waits for them. `bare` are places of nodes of types without any; None: there are no types."""
+    """Features on their way by these `pulls`: `rows` waits for them.
 
+    `bare` are places of nodes of types without any; None: there are no types.
+    """
+
+    pulls: tuple[Pending, ...]
     rows: Callable[[], NDArray[np.float32]]
     bare: NDArray[np.int64] | None = None
 
@@ -44,9 +48,9 @@ class OneTable(PulledFeatures):
     def begin(self, nodes: NDArray[Any], calls: Calls) -> BegunFeatures:
         """Ask for rows of 'x'."""
         if not self._there:
-            return BegunFeatures(lambda: np.empty((len(nodes), 0), np.float32))
+            return BegunFeatures((), lambda: np.empty((len(nodes), 0), np.float32))
         pending = self._store.begin_pull("x", nodes, calls)
-        return BegunFeatures(lambda: _matrix(pending.rows(), self._scaled))
+        return BegunFeatures((pending,), lambda: _matrix(pending.rows(), self._scaled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,8 @@ class TablesByType(PulledFeatures):
             return out
 
         without = [mine for table, mine in zip(self._tables, places, strict=True) if table.name is None]
-        return BegunFeatures(rows, np.sort(np.concatenate([np.empty(0, np.int64), *without])))
+        begun = tuple(pending for pending in pulls if pending is not None)
+        return BegunFeatures(begun, rows, np.sort(np.concatenate([np.empty(0, np.int64), *without])))
 
 
 def _matrix(rows: NDArray[Any], scaled: Scaled | None) -> NDArray[np.float32]:

@@ -1,10 +1,14 @@
-"""The third stage: what a step's nodes and edges carry, pulled out of the key-value store."""
+"""The third stage: what a step's nodes and edges carry, pulled out of the key-value store.
+
+The stage sends requests and answers, and reads what lies on this host; the next stage waits for what comes from others. So the
+links between hosts are never idle for want of a question.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +17,16 @@ from numpy.typing import NDArray
 from starling.comm.tags import Channel
 from starling.engine.data.columns import NodeColumns, OfPart
 from starling.engine.data.embeddings import EMBEDDING, PulledRows, SomeRows
-from starling.engine.data.features import OneTable, PulledFeatures, Scaled
-from starling.engine.data.kv import KeyValueStore
+from starling.engine.data.features import BegunFeatures, OneTable, PulledFeatures, Scaled
+from starling.engine.data.kv import KeyValueStore, Pending
 from starling.engine.data.places import Places
 from starling.engine.data.sample import Sampled
 from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.hybrid.exchange import Calls
 from starling.nn.inputs import LearntRows
+
+_COLUMNS = "columns"
+"""The table of what no file has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +51,49 @@ class FetchedRows:
         return (
             self.sampled.nbytes + self.x.nbytes + sum(array.nbytes for array in (self.y, self.position, self.degree, *tables))
         )
+
+    def arrived(self) -> FetchedRows:
+        """Itself: a stage of one's own may fetch rows and wait for them at once."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class RowsUnderWay:
+    """A sampled step whose rows are asked for, and others' questions answered: meanwhile the next step may be fetched."""
+
+    sampled: Sampled
+    features: BegunFeatures
+    y: Pending | None
+    columns: Pending
+    edge_tables: tuple[dict[str, Pending], ...]
+    learnt: LearntRows | None
+    sent: Counter[int]
+
+    @property
+    def nbytes(self) -> int:
+        """What it will hold."""
+        tables = [table for of_block in self.edge_tables for table in of_block.values()]
+        pulls = [*self.features.pulls, self.columns, *tables, *([] if self.y is None else [self.y])]
+        return self.sampled.nbytes + sum(pull.nbytes for pull in pulls)
+
+    def arrived(self) -> FetchedRows:
+        """The step when all its rows have come."""
+        targets, columns = len(self.sampled.scheduled.targets), self.columns.rows()
+        return FetchedRows(
+            self.sampled,
+            self.features.rows(),
+            np.empty((targets, 0), np.float32) if self.y is None else self.y.rows(),
+            np.ascontiguousarray(columns["position"]),
+            np.ascontiguousarray(columns["degree"]),
+            np.ascontiguousarray(columns["weighted_degree"]) if "weighted_degree" in (columns.dtype.names or ()) else None,
+            tuple({name: table.rows() for name, table in of_block.items()} for of_block in self.edge_tables),
+            self.learnt,
+            self.sent,
+        )
+
+
+FetchedStep = RowsUnderWay | FetchedRows
+"""What the stage gives: the next one takes the rows when they have arrived."""
 
 
 class Fetcher:
@@ -74,33 +124,27 @@ class Fetcher:
         }
         if weighted:
             columns["weighted_degree"] = (lambda part: _weight_sums(places, part, weights), np.float32)
-        self._columns = NodeColumns(places, columns)
+        store.add(_COLUMNS, NodeColumns(columns))
 
-    def __call__(self, sampled: Sampled) -> FetchedRows:
-        """Pull everything."""
-        with self._store.places.team.ledger.apart() as sent:
-            fetched = self._fetch(sampled)
-        return replace(fetched, sent=sampled.sent + sent)
-
-    def _fetch(self, sampled: Sampled) -> FetchedRows:
-        """Requests for the largest rows are sent first and read last."""
-        calls = Calls(sampled.scheduled.number, Channel.FETCH)
-        inputs = sampled.inputs
-        features = self._features.begin(inputs, calls)
-        targets = sampled.scheduled.targets
-        y = self._store.pull("y", targets, calls) if self._has_labels else np.empty((len(targets), 0), np.float32)
-        columns = self._columns.values(inputs, calls)
-        tables = tuple(
-            {name: self._store.pull(name, block.edge, calls, kind="edge") for name in self._edge_tables}
-            for block in sampled.blocks
-        )
-        learnt = None
-        if self._embeddings is not None:
-            nodes = inputs if features.bare is None else inputs[features.bare]
-            learnt = PulledRows(self._store, self._embeddings, nodes, sampled.scheduled.number, features.bare)
-        x = features.rows()
-        weighted = columns.get("weighted_degree")
-        return FetchedRows(sampled, x, y, columns["position"], columns["degree"], weighted, tables, learnt)
+    def __call__(self, sampled: Sampled) -> RowsUnderWay:
+        """Ask for everything, then answer what others ask: no answer waits for a question of theirs, or for a row of ours."""
+        store, calls = self._store, Calls(sampled.scheduled.number, Channel.FETCH)
+        with store.places.team.ledger.apart() as sent:
+            inputs = sampled.inputs
+            features = self._features.begin(inputs, calls)
+            y = store.begin_pull("y", sampled.scheduled.targets, calls) if self._has_labels else None
+            columns = store.begin_pull(_COLUMNS, inputs, calls)
+            tables = tuple(
+                {name: store.begin_pull(name, block.edge, calls, kind="edge") for name in self._edge_tables}
+                for block in sampled.blocks
+            )
+            learnt = None
+            if self._embeddings is not None:
+                nodes = inputs if features.bare is None else inputs[features.bare]
+                learnt = PulledRows(store, self._embeddings, nodes, sampled.scheduled.number, features.bare)
+            for pull in (*features.pulls, *([] if y is None else [y]), columns, *(t for some in tables for t in some.values())):
+                pull.serve()
+        return RowsUnderWay(sampled, features, y, columns, tables, learnt, sampled.sent + sent)
 
 
 def _own(places: Places, part: int, name: str) -> NDArray[Any]:

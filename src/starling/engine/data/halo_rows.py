@@ -7,7 +7,7 @@ Laid out once, in one pass over every shard, they are read in order like the par
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,35 +25,48 @@ def halo_file(folder: Path, part: int) -> Path:
     return folder / f"halo-{part:05d}.npy"
 
 
+def halo_places(
+    parts: Parts, owner: int, start: int, stop: int, hops: int | None = None
+) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """(part, place in its halo, rows) for the own rows start … stop − 1 of a part that others have, in order, from that place on.
+
+    `hops` counts from the part's own nodes outwards; None are all of them.
+    """
+    shard = parts.shard(owner)
+    for hop, bounds in enumerate(shard.send_offsets[:hops].tolist()):
+        for part in range(len(parts)):
+            rows = shard.send_rows[bounds[part] : bounds[part + 1]]
+            begin, end = np.searchsorted(rows, [start, stop]).tolist()
+            if begin < end:
+                first = int(parts.shard(part).halo_offsets[hop, owner])
+                yield part, first + begin, np.asarray(rows[begin:end], np.int64)
+
+
 def write_halo_rows(parts: Parts, mine: Iterable[int], folder: Path) -> None:
     """Write the halo rows of the dense node table 'x' for some parts; reads the table once, in blocks."""
     table = parts.manifest.node_tables["x"]
     width = math.prod(table.shape[1:])
-    halos = [_Halo(parts.shard(part), folder, np.dtype(table.dtype), width) for part in mine]
+    halos = {part: _HaloFile(parts.shard(part), folder, np.dtype(table.dtype), width) for part in mine}
     for owner in range(len(parts)):
-        first = parts.manifest.offsets[owner]
+        start = 0
         for block in row_blocks_of(parts.path / shard_name(owner) / table.files[0], width, drop=True):
-            for halo in halos:
-                halo.take(owner, first, block)
-            first += len(block)
+            for part, place, rows in halo_places(parts, owner, start, start + len(block)):
+                if part in halos:
+                    halos[part].write(place, block[rows - start])
+            start += len(block)
 
 
-class _Halo:
+class _HaloFile:
     """The file of one part, filled wherever rows belong."""
 
     def __init__(self, shard: Shard, folder: Path, dtype: np.dtype[Any], width: int) -> None:
-        self._shard, self._path, self._row_bytes = shard, halo_file(folder, shard.part), width * dtype.itemsize
+        self._path, self._row_bytes = halo_file(folder, shard.part), width * dtype.itemsize
         with NpyWriter(self._path, dtype, (width,)) as file:
             file.rows = shard.local - shard.owned  # what the header says; the rows themselves are on their way
         self._begin = self._path.stat().st_size
 
-    def take(self, owner: int, first: int, block: NDArray[Any]) -> None:
-        """Write those of an owner's rows first, first + 1, … that are in this halo."""
-        for bounds in self._shard.halo_offsets if owner != self._shard.part else ():  # hop by hop, each in ascending order
-            start, stop = int(bounds[owner]), int(bounds[owner + 1])
-            ids = self._shard.halo_global[start:stop]
-            begin, end = np.searchsorted(ids, [first, first + len(block)]).tolist()
-            if begin < end:
-                with self._path.open("r+b") as out:
-                    out.seek(self._begin + (start + begin) * self._row_bytes)
-                    write_values(out, block[np.asarray(ids[begin:end], np.int64) - first])
+    def write(self, place: int, rows: NDArray[Any]) -> None:
+        """Set the halo's rows from `place` on."""
+        with self._path.open("r+b") as out:
+            out.seek(self._begin + place * self._row_bytes)
+            write_values(out, rows)

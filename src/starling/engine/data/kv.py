@@ -8,13 +8,14 @@ holds the entry, which is the destination's. Rows of a table of one node type ar
 owner knows where they lie. What lies on this host is read in place, through memory maps that all workers of the host share. The
 rest is asked for in rounds (`rounds.py`), which all workers take in the same order; a team on one host needs no message at all.
 
-`begin_pull` sends the requests and returns at once, so that those of the next batch are under way while this one computes.
+`begin_pull` sends the requests and returns at once, `Pending.serve` answers those of others, `Pending.rows` waits for theirs: so
+the next batch's requests and answers are under way while this one's rows still travel.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,11 +23,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from starling.core.errors import InputError
 from starling.engine.data.cache import StaticCache
 from starling.engine.data.places import Places
-from starling.engine.data.tables import KeptTable, Kind, StoredTable, blank_rows, words_of
+from starling.engine.data.tables import InPlaceTable, KeptTable, Kind, StoredTable, blank_rows, words_of
 from starling.engine.hybrid.exchange import Calls
 from starling.kernels.rows import add_rows, move_rows, scatter_rows
 from starling.kernels.stitch import Grouped, group_by_range
@@ -37,9 +39,13 @@ class KeyValueStore:
 
     def __init__(self, places: Places, *, resident: int | None = None) -> None:
         self.places, self._resident = places, resident
-        self._stored: dict[tuple[Kind, str], StoredTable] = {}
+        self._in_place: dict[tuple[Kind, str], InPlaceTable] = {}
         self._kept: dict[str, KeptTable] = {}
         self._caches: dict[str, StaticCache] = {}
+
+    def add(self, name: str, table: InPlaceTable) -> None:
+        """Add a node table that is not in the files of the parts."""
+        self._in_place["node", name] = table
 
     def keep(self, name: str, table: KeptTable) -> None:
         """Add a node table whose rows every worker keeps for its own nodes, the first of them being row 0."""
@@ -53,7 +59,7 @@ class KeyValueStore:
 
     def row_bytes(self, name: str) -> int:
         """What a row of a node table takes."""
-        table: KeptTable | StoredTable = self._kept[name] if name in self._kept else self._table("node", name)
+        table: KeptTable | InPlaceTable = self._kept[name] if name in self._kept else self._table("node", name)
         return math.prod(table.row_shape) * table.dtype.itemsize
 
     def pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node", counted: bool = True) -> NDArray[Any]:
@@ -93,10 +99,10 @@ class KeyValueStore:
             )
         self.begin_pull(name, ids, calls).push(values, calls)
 
-    def _table(self, kind: Kind, name: str) -> StoredTable:
-        if (kind, name) not in self._stored:
-            self._stored[kind, name] = StoredTable(self.places.parts, kind, name, resident=self._resident)
-        return self._stored[kind, name]
+    def _table(self, kind: Kind, name: str) -> InPlaceTable:
+        if (kind, name) not in self._in_place:
+            self._in_place[kind, name] = StoredTable(self.places.parts, kind, name, resident=self._resident)
+        return self._in_place[kind, name]
 
     def _places_at(self, by_part: Grouped, worker: int) -> NDArray[np.int64]:
         theirs = self.places.parts_of(worker)
@@ -137,7 +143,7 @@ class Pending:
     """A pull under way: its requests are sent. Every worker asks for the rows of its pulls in the same order."""
 
     _places: Places
-    _table: KeptTable | StoredTable
+    _table: KeptTable | InPlaceTable
     _ids: NDArray[Any]
     _offsets: NDArray[np.int64]
     _by_part: Grouped
@@ -148,32 +154,44 @@ class Pending:
     _answers: int
     _counted: bool
     _heard: dict[int, NDArray[np.int64]] | None = None
+    _served: _Served | None = None
 
-    def rows(self) -> NDArray[Any]:
-        """The rows: those at hand first, then answers to others, then their answers as they come."""
+    @property
+    def nbytes(self) -> int:
+        """What its rows take."""
+        return len(self._ids) * math.prod(self._table.row_shape) * self._table.dtype.itemsize
+
+    def serve(self) -> None:
+        """Answer what others ask for, then read the rows at hand; all that is left for `rows` is to wait for others' answers."""
+        if self._served is not None:
+            return
         out = blank_rows(len(self._ids), self._table.row_shape, self._table.dtype)
         words = words_of(out)
         row_bytes = words.shape[1] * words.itemsize
         shapes = {peer: (len(asked.wanted), row_bytes) for peer, asked in self._asked.items() if len(asked.wanted)}
-        coming = self._places.team.receive_each(self._answers, shapes, torch.uint8)
-        near = self._read_here(words)
+        self._served = _Served(out, words, self._places.team.receive_each(self._answers, shapes, torch.uint8))
         self._answer()
-        cached, far = 0, sum(rows for rows, _ in shapes.values())
+        near, cached, far = self._read_here(words), 0, sum(rows for rows, _ in shapes.values())
         if self._cache is not None:
             for question in self._asked.values():
                 move_rows(self._cache.words, question.cached_rows, words, question.cached_places)
                 cached += len(question.cached_rows)
-        for peer, came in coming:
-            question = self._asked[peer]
-            move_rows(came.numpy().view(words.dtype), question.answer_of, words, question.places)
         if self._counted:
             self._places.team.ledger.fetched(near=near, cached=cached, far=far, far_bytes=far * row_bytes)
-        return out
+
+    def rows(self) -> NDArray[Any]:
+        """The rows, when others' answers have come."""
+        self.serve()
+        assert self._served is not None
+        for peer, came in self._served.coming:
+            question = self._asked[peer]
+            move_rows(came.numpy().view(self._served.words.dtype), question.answer_of, self._served.words, question.places)
+        return self._served.out
 
     def push(self, values: NDArray[Any], calls: Calls) -> None:
         """Give back values for the rows that were asked for, in the order of the ids; owners add them up (`KeyValueStore.push`)."""
         table, team = self._table, self._places.team
-        assert not isinstance(table, StoredTable), "files of parts are never written to"
+        assert not isinstance(table, InPlaceTable), "rows that lie in place are never written to"
         values = np.ascontiguousarray(values, table.dtype).reshape(len(self._ids), math.prod(table.row_shape))
         tag = calls.forward() if self._asked else 0
         heard = self.hear()
@@ -197,7 +215,7 @@ class Pending:
 
     def _read_here(self, words: NDArray[Any]) -> int:
         """Rows that need no message."""
-        if not isinstance(self._table, StoredTable):
+        if not isinstance(self._table, InPlaceTable):
             mine = self._own_places()
             here = self._table.rows(self._ids[mine] - int(self._places.worker_bounds[self._places.team.rank]))
             scatter_rows(words_of(here), mine, words)
@@ -223,7 +241,7 @@ class Pending:
         """Receive what everybody asks for, once; waits until they have begun the same pull."""
         if self._heard is None:
             self._heard = self._hearing()
-            if not isinstance(self._table, StoredTable):
+            if not isinstance(self._table, InPlaceTable):
                 _ = self._meeting  # made here, ahead of the push that it is for
         return self._heard
 
@@ -243,7 +261,7 @@ class Pending:
     def _gather(self, wanted: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         """Own rows by id, ascending, as bytes."""
         table = self._table
-        if not isinstance(table, StoredTable):
+        if not isinstance(table, InPlaceTable):
             first = int(self._places.worker_bounds[self._places.team.rank])
             out[...] = words_of(table.rows(wanted - first)).view(np.uint8)
             return
@@ -252,6 +270,15 @@ class Pending:
         for part in self._places.own:
             places = np.arange(bounds[part], bounds[part + 1])
             table.move(part, wanted[places] - self._offsets[part], words, places)
+
+
+@dataclass(frozen=True, eq=False)
+class _Served:
+    """The rows of a pull as far as they are at hand, the same as words, and the answers that are still to come."""
+
+    out: NDArray[Any]
+    words: NDArray[Any]
+    coming: Iterator[tuple[int, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)

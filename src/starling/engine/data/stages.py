@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from starling.core.manifest import Record
-from starling.engine.data.fetch import FetchedRows
+from starling.engine.data.fetch import FetchedStep
 from starling.engine.data.pipeline import Stage
 from starling.engine.data.sample import Sampled
 from starling.engine.data.schedule import Scheduled
@@ -38,8 +38,8 @@ class Stages:
 
     schedule: Callable[[int], Scheduled]
     sample: Callable[[Scheduled], Sampled]
-    fetch: Callable[[Sampled], FetchedRows]
-    compact: Callable[[FetchedRows], FilledBatch]
+    fetch: Callable[[Sampled], FetchedStep]
+    compact: Callable[[FetchedStep], FilledBatch]
     copy: Callable[[FilledBatch], FilledBatch]
 
     def in_threads(self, settings: PipelineSettings) -> list[Stage]:

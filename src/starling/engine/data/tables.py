@@ -1,4 +1,4 @@
-"""Tables of the key-value store as one worker sees them: rows of shards that it can read itself, and rows it keeps in memory.
+"""Tables of the key-value store as one worker sees them: rows that it reads where they lie, and rows that it keeps in memory.
 
 A row is moved as its bytes, whatever its numbers are: one kernel serves every type, and messages need no conversion.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import mmap
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
@@ -42,7 +43,18 @@ class KeptTable(Protocol):
         """Take in what was pushed for own rows, each named once."""
 
 
-class StoredTable:
+class InPlaceTable(ABC):
+    """Rows that never change and that every worker of the host reads where they lie, part by part."""
+
+    dtype: np.dtype[Any]
+    row_shape: tuple[int, ...]
+
+    @abstractmethod
+    def move(self, part: int, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any]) -> None:
+        """Copy rows of a part, numbered inside it, to places of a matrix of rows' words (`words_of`)."""
+
+
+class StoredTable(InPlaceTable):
     """A table of a parts directory; the rows of parts that are read here are mapped when they are first asked for.
 
     `resident` bounds the pages that mapped rows hold: larger ranges of a file are read in ascending order, one after the other, and
@@ -53,12 +65,12 @@ class StoredTable:
         self.table = _entry(parts, kind, name)
         sparse = self.table.layout == "csr"
         self.dtype = np.dtype(np.float32 if sparse else self.table.dtype)
-        self.row_shape: tuple[int, ...] = tuple(self.table.shape[1:])
+        self.row_shape = tuple(self.table.shape[1:])
         self._parts, self._kind, self._name, self._resident = parts, kind, name, resident
         self._opened: dict[int, _PartRows] = {}
 
     def move(self, part: int, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any]) -> None:
-        """Copy rows of a part, numbered inside it, to places of a matrix of rows (`blank_rows`)."""
+        """Copy rows out of a part's file."""
         if len(rows) == 0:
             return
         if part not in self._opened:

@@ -10,7 +10,7 @@ from torch import nn
 
 from starling.core.errors import InputError
 from starling.engine.data.compact import Compactor, DeviceCopy
-from starling.engine.data.fetch import FetchedRows, Fetcher
+from starling.engine.data.fetch import FetchedStep, Fetcher
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.links import LinkSchedule, ScheduledLinks, link_hops, training_bits, training_degrees
 from starling.engine.data.neighbours import AllParts
@@ -77,7 +77,7 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
     around = AllParts(places, hops, columns, entries=bool(source.edge_tables))
     compact = Compactor(team, config.run.seed)
 
-    def with_its_pairs(fetched: FetchedRows) -> FilledBatch:
+    def with_its_pairs(fetched: FetchedStep) -> FilledBatch:
         scheduled = fetched.sampled.scheduled
         assert isinstance(scheduled, ScheduledLinks)
         return with_pairs(compact(fetched), scheduled.pairs, scheduled.total)
