@@ -83,7 +83,7 @@ class PartInference:
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """A part's own rows after layer `index`, block by block; after the last layer its outputs."""
         width = kept[-1].width if index else self.source.features.width
-        read = kept[-1].of(part, self.memory // 4) if index else part.features.rows
+        read = kept[-1].of(part, self._room(part)) if index else part.features.rows
         for start, stop, rows, graph in row_blocks(part, part.owned, max(width, widest(model)), self.memory // 4):
             view = View(graph if self.device == "cpu" else graph.to(self.device))
             given = model.layer(index, view, torch.from_numpy(read(rows)).to(self.device))
@@ -91,6 +91,11 @@ class PartInference:
                 earlier = [layer.own(part.part, start, stop) for layer in kept] if model.keeps_all else []
                 given = model.finish(view, [*(torch.from_numpy(own).to(self.device) for own in earlier), given])
             yield start, given.float().cpu().numpy()
+
+    def _room(self, part: PartSource) -> int:
+        """For a part's rows of an inner layer: a part that comes and goes is then held without its features."""
+        instead = self.source.feature_bytes(part.part) if self.shelf.keeping in ("ahead", "one") else 0
+        return max(self.memory // 4, instead)
 
     def _rows(self, index: int, width: int) -> LayerRows:
         parts = self.source.parts

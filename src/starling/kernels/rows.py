@@ -46,13 +46,15 @@ def gather_mapped_rows(source: NDArray[Any], file: mmap.mmap, index: NDArray[Any
     Mapped pages count as resident memory, and the system maps up to 64 KiB around each row that is touched.
     """
     row_bytes = max(1, source.shape[1] * source.itemsize)
-    at_once = max(1, _HELD_BYTES // max(_FAULT_BYTES, row_bytes))
-    if len(index) > at_once and (int(index.max()) - int(index.min())) * row_bytes <= _HELD_BYTES:
-        at_once = len(index)  # rows that lie together share their pages
-    for start in range(0, len(index), at_once):
-        gather_rows(source, index[start : start + at_once], out[start : start + at_once])
+    few, together = max(1, _HELD_BYTES // max(_FAULT_BYTES, row_bytes)), max(1, _HELD_BYTES // row_bytes)
+    order = np.argsort(index, kind="stable")
+    ascending, start = index[order], 0  # so that no page is touched again once it was given back
+    while start < len(index):
+        stop = max(start + few, int(np.searchsorted(ascending, int(ascending[start]) + together)))
+        move_rows(source, ascending[start:stop], out, order[start:stop])
         if hasattr(mmap, "MADV_DONTNEED"):
             file.madvise(mmap.MADV_DONTNEED)
+        start = stop
 
 
 def scatter_rows(source: NDArray[Any], index: NDArray[Any], out: NDArray[Any], threads: int | None = None) -> None:
