@@ -1,6 +1,6 @@
 """A graph whose features are at least four times the memory trains within it, by model averaging, beside the same without a limit.
 
-    python bench/out_of_core.py [--nodes 12000000] [--parts 48] [--limit 1.5GiB] [--memory 1.2GiB] [--work DIR]
+    python bench/out_of_core.py [--nodes 12000000] [--parts 48] [--limit 1.4GiB] [--memory 1.1GiB] [--work DIR]
     python bench/out_of_core.py --render        # only write the table anew
 
 The limit is the kernel's: both runs are commands in a memory cgroup of their own (memory_cgroup.py), page cache included, and the
@@ -91,8 +91,8 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=128)
     parser.add_argument("--parts", type=int, default=48)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--limit", default="1.5GiB", help="of the cgroup")
-    parser.add_argument("--memory", default="1.2GiB", help="budget of the run; the rest of the limit is for the page cache")
+    parser.add_argument("--limit", default="1.4GiB", help="of the cgroup")
+    parser.add_argument("--memory", default="1.1GiB", help="budget of the run; the rest of the limit is for the page cache")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "starling-out-of-core")
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     asked = parser.parse_args()

@@ -23,6 +23,7 @@ class Channel(IntEnum):
     SAMPLE = 8
     FETCH = 9
     EMBEDDINGS = 10
+    PAST = 11
 
 
 def make_tag(channel: Channel, step: int, call: int) -> int:

@@ -160,12 +160,13 @@ def _draw_once(
             whole = fanouts[t] < 0 or left[t] <= fanouts[t]
             wanted[t] = left[t] if whole else fanouts[t]
             share[t] = 1.0 if whole or fanouts[t] == 0 else left[t] / fanouts[t]
-        at = taken[i]
+        at, number = taken[i], -1
         for j in range(first, last):
             if len(times) and times[j] > limit:
                 continue
+            number += 1  # younger edges do not count: the sample is that of a graph without them
             t = types[j] if len(types) else 0
-            if wanted[t] > 0 and (wanted[t] == left[t] or draw_unit(key, position[i], j - first) * left[t] < wanted[t]):
+            if wanted[t] > 0 and (wanted[t] == left[t] or draw_unit(key, position[i], number) * left[t] < wanted[t]):
                 out[at], entry[at], scale[at] = neighbours[j], j, share[t]
                 wanted[t] -= 1
                 at += 1

@@ -110,11 +110,15 @@ class Mini(TargetSteps):
 
 def past_neighbours(settings: Mini.Settings, task: PlanTask) -> PastNeighbours:
     """Neighbourhoods that look only into the past of their targets."""
+    hops = past_hops(settings, task.graph, task.layers)
+    return PastNeighbours(task.graph, hops, task.seed, replace=settings.replace, threads=task.threads)
+
+
+def past_hops(settings: Mini.Settings, graph: NeighbourSource, layers: int) -> Sequence[Sequence[Fanout]]:
+    """The fan-outs of each hop into the past, one a relation, or one for all edges."""
     if settings.sampling != "uniform":
         raise InputError(f"Edges of the past are equally likely, got sampling = {settings.sampling}. Set it to uniform.")
-    graph = task.graph
-    hops = _type_fanouts(settings, graph, task.layers) or [(fanout,) for fanout in one_a_layer(settings.fanouts, task.layers)]
-    return PastNeighbours(graph, hops, task.seed, replace=settings.replace, threads=task.threads)
+    return _type_fanouts(settings, graph, layers) or [(fanout,) for fanout in one_a_layer(settings.fanouts, layers)]
 
 
 def _type_fanouts(settings: Mini.Settings, graph: NeighbourSource, layers: int) -> Sequence[tuple[Fanout, ...]] | None:

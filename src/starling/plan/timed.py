@@ -7,14 +7,15 @@ merged. In-degrees, which means and GCN divide by, are those of the row's past t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
+from starling.kernels.sampling import Taken
 from starling.kernels.typed_sampling import EdgeRules, count_past, take_by_rules
 from starling.plan.batch import BatchPlan, Block
 from starling.plan.fanouts import Fanout
@@ -30,8 +31,52 @@ class _Seen:
     moment: NDArray[np.int64]
 
 
+def check_times(*, edges: bool, nodes: bool) -> None:
+    """Refuse a graph whose edges or nodes have no times."""
+    if not edges:
+        raise InputError(
+            "Looking only into the past needs a time for every edge, and the graph has none. Import it with times."
+        )
+    if not nodes:
+        raise InputError(
+            "Looking into the past needs a time for every node, and the graph has none. Import a node table with times, or "
+            "give one time for all with --before."
+        )
+
+
+class PastLists:
+    """Neighbour lists with times; `hops` has the fan-outs of each hop, one a relation, or one for all edges."""
+
+    def __init__(
+        self, graph: NeighbourSource, hops: Sequence[Sequence[Fanout]], *, replace: bool = False, threads: int | None = None
+    ) -> None:
+        assert graph.edge_time is not None, "checked before (`check_times`)"
+        self._graph, self._time, self._replace, self._threads = graph, graph.edge_time, replace, threads
+        types = graph.edge_type if len(hops[0]) > 1 else None
+        self._rules = [EdgeRules(rule_numbers(fanouts), types, graph.edge_time) for fanouts in hops]
+
+    def take(self, rows: NDArray[Any], limits: NDArray[Any], moment: Moment) -> Taken:
+        """In-edges of each row that are no younger than its limit, all or a sample."""
+        self._graph.check_lists(rows)
+        return take_by_rules(
+            self._graph.incoming,
+            self._rules[moment.hop],
+            rows,
+            self._graph.positions_of(rows),
+            limits,
+            moment.key,
+            replace=self._replace,
+            threads=self._threads,
+        )
+
+    def degrees(self, rows: NDArray[Any], limits: NDArray[Any]) -> NDArray[np.int64]:
+        """How many in-edges of each row are no younger than its limit."""
+        self._graph.check_lists(rows)
+        return count_past(self._graph.incoming, self._time, rows, limits, self._threads)
+
+
 class PastNeighbours:
-    """Plans of targets with their pasts; `hops` has the fan-outs of each hop, one a relation, or one for all edges."""
+    """Plans of targets with their pasts, out of a whole graph."""
 
     def __init__(
         self,
@@ -42,48 +87,47 @@ class PastNeighbours:
         replace: bool = False,
         threads: int | None = None,
     ) -> None:
-        if graph.edge_time is None:
-            raise InputError(
-                "Looking only into the past needs a time for every edge, and the graph has none. Import it with times."
-            )
-        if graph.node_time is None:
-            raise InputError(
-                "Looking into the past needs a time for every node, and the graph has none. Import a node table with times, or "
-                "give one time for all with --before."
-            )
-        self._graph, self._seed, self._replace, self._threads = graph, seed, replace, threads
-        types = graph.edge_type if len(hops[0]) > 1 else None
-        self._rules = [EdgeRules(rule_numbers(fanouts), types, graph.edge_time) for fanouts in hops]
+        check_times(edges=graph.edge_time is not None, nodes=graph.node_time is not None)
+        self._graph, self._seed, self._hops = graph, seed, len(hops)
+        self._lists = PastLists(graph, hops, replace=replace, threads=threads)
 
     def plan(self, epoch: int, step: int, targets: NDArray[Any]) -> BatchPlan:
         """One step: blocks outermost first, inputs with a row for each (node, moment)."""
-        graph, blocks = self._graph, list[Block]()
-        assert graph.node_time is not None, "checked when this was made"
-        assert graph.edge_time is not None, "checked when this was made"
-        times, moment = np.unique(graph.node_time[targets], return_inverse=True)
-        seen = _Seen(targets, moment.reshape(-1).astype(np.int64))
-        for hop, rules in enumerate(self._rules):
-            graph.check_lists(seen.rows)
-            taken = take_by_rules(
-                graph.incoming,
-                rules,
-                seen.rows,
-                graph.positions_of(seen.rows),
-                times[seen.moment],
-                Moment(self._seed, epoch, step, hop).key,
-                replace=self._replace,
-                threads=self._threads,
-            )
-            seen, places = _grown(seen, taken.neighbours, np.diff(taken.offsets), graph.rows)
-            blocks.append(Block(taken.offsets, places, taken.entry, len(seen.rows), edge_scale=taken.edge_scale))
-        graph.check_lists(seen.rows)
-        degree = count_past(graph.incoming, graph.edge_time, seen.rows, times[seen.moment], self._threads)
-        with_degrees = [
-            Block(b.offsets, b.neighbours, b.edge, b.sources, edge_scale=b.edge_scale, degree=degree[: b.sources])
-            for b in reversed(blocks)
-        ]
-        outputs = np.arange(len(targets), dtype=np.int32)
-        return BatchPlan(epoch, step, seen.rows, tuple(with_degrees), targets, outputs)
+        assert self._graph.node_time is not None, "checked when this was made"
+        inputs, blocks = past_blocks(
+            targets,
+            self._graph.node_time[targets],
+            self._graph.rows,
+            [Moment(self._seed, epoch, step, hop) for hop in range(self._hops)],
+            self._lists.take,
+            self._lists.degrees,
+        )
+        return BatchPlan(epoch, step, inputs, blocks, targets, np.arange(len(targets), dtype=np.int32))
+
+
+TakePast = Callable[[NDArray[Any], NDArray[Any], Moment], Taken]
+"""From rows and their limits to the in-edges of a hop."""
+PastDegrees = Callable[[NDArray[Any], NDArray[Any]], NDArray[np.int64]]
+"""From rows and their limits to their in-degrees then."""
+
+
+def past_blocks(
+    targets: NDArray[Any],
+    times: NDArray[Any],
+    rows: int,
+    hops: Sequence[Moment],
+    take: TakePast,
+    degrees: PastDegrees,
+) -> tuple[NDArray[Any], tuple[Block, ...]]:
+    """The inputs, a row for each (node, moment), and the blocks, outermost first; rows are numbers below `rows`."""
+    limits, moment = np.unique(times, return_inverse=True)
+    seen, blocks = _Seen(targets, moment.reshape(-1).astype(np.int64)), list[Block]()
+    for hop in hops:
+        taken = take(seen.rows, limits[seen.moment], hop)
+        seen, places = _grown(seen, taken.neighbours, np.diff(taken.offsets), rows)
+        blocks.append(Block(taken.offsets, places, taken.entry, len(seen.rows), edge_scale=taken.edge_scale))
+    degree = degrees(seen.rows, limits[seen.moment])
+    return seen.rows, tuple(replace(block, degree=degree[: block.sources]) for block in reversed(blocks))
 
 
 def _grown(seen: _Seen, neighbours: NDArray[Any], counts: NDArray[np.int64], rows: int) -> tuple[_Seen, NDArray[np.int32]]:

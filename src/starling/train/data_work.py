@@ -18,6 +18,7 @@ from starling.engine.data.stages import PipelineSettings, Stages
 from starling.engine.fill import FilledBatch
 from starling.train.averaging.parts_work import PartsEvaluation
 from starling.train.metrics import Score
+from starling.train.past_evaluation import PastEvaluation
 from starling.train.results import Scores, WorkerRecord
 from starling.train.work import TeamWork, Work
 
@@ -34,7 +35,7 @@ class DataWork(Work):
     settings: PipelineSettings
     steps: int
     """Of an epoch."""
-    whole: TeamWork | PartsEvaluation
+    whole: TeamWork | PartsEvaluation | PastEvaluation
     """Evaluation: one pass over the whole graph, each worker its own nodes."""
     talks: bool = False
     _runs: list[Pipeline[FilledBatch]] = field(default_factory=list, init=False)

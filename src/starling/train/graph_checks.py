@@ -37,8 +37,10 @@ def check_data_parallel(config: RunConfig, how: Strategy.Settings, features: Fea
     asked = None
     if config.data.before is not None and config.sync.name == "average":
         asked = "--before where models are averaged"
-    elif isinstance(how, Mini.Settings) and how.past:
-        asked = "strategy.past"
+    elif isinstance(how, Mini.Settings) and how.past and config.sync.name == "average":
+        asked = "strategy.past where models are averaged"
+    elif isinstance(how, Mini.Settings) and how.past and config.team.local_only:
+        asked = "strategy.past with --local-only"
     elif features.type_widths and config.sync.name == "average":
         asked = "features by node type where models are averaged"
     if asked is not None:

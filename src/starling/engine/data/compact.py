@@ -93,7 +93,7 @@ def _local_graph(fetched: FetchedRows, block: Block, tables: dict[str, NDArray[A
         torch.from_numpy(block.neighbours),
         sources,
         block.destinations,
-        degree=torch.from_numpy(fetched.degree[:sources]),
+        degree=torch.from_numpy(fetched.degree[:sources] if block.degree is None else block.degree),
         weighted_degree=None if weighted is None else torch.from_numpy(weighted[:sources]),
         row_scale=None if block.row_scale is None else torch.from_numpy(block.row_scale),
         edge_scale=None if block.edge_scale is None else torch.from_numpy(block.edge_scale),

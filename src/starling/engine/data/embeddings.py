@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from starling.comm.tags import Channel
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.hybrid.exchange import Calls
@@ -47,10 +46,10 @@ class PulledRows(LearntRows):
     """
 
     def __init__(
-        self, store: KeyValueStore, table: EmbeddingTable, nodes: NDArray[Any], number: int, places: NDArray[Any] | None = None
+        self, store: KeyValueStore, table: EmbeddingTable, nodes: NDArray[Any], calls: Calls, places: NDArray[Any] | None = None
     ) -> None:
         super().__init__()
-        self._table, self._calls = table, Calls(number, Channel.EMBEDDINGS)
+        self._table, self._calls = table, calls
         self.places = None if places is None else torch.from_numpy(places)
         self._pull = store.begin_pull(EMBEDDING, nodes, self._calls)
         self._pull.hear()

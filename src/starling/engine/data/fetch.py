@@ -7,7 +7,7 @@ links between hosts are never idle for want of a question.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,7 +111,10 @@ class Fetcher:
         embeddings: EmbeddingTable | None = None,
         row_of: NDArray[np.int64] | None = None,
         degrees: OfPart | None = None,
+        calls: Callable[[int], Calls] = lambda number: Calls(number, Channel.FETCH),
+        learnt_calls: Callable[[int], Calls] = lambda number: Calls(number, Channel.EMBEDDINGS),
     ) -> None:
+        self._calls, self._learnt_calls = calls, learnt_calls
         self._store, self._edge_tables, self._embeddings = store, tuple(edge_tables), embeddings
         self._features = features or OneTable(store, scaled)
         places = store.places
@@ -128,7 +131,7 @@ class Fetcher:
 
     def __call__(self, sampled: Sampled) -> RowsUnderWay:
         """Ask for everything, then answer what others ask: no answer waits for a question of theirs, or for a row of ours."""
-        store, calls = self._store, Calls(sampled.scheduled.number, Channel.FETCH)
+        store, calls = self._store, self._calls(sampled.scheduled.number)
         with store.places.team.ledger.apart() as sent:
             inputs = sampled.inputs
             features = self._features.begin(inputs, calls)
@@ -141,7 +144,7 @@ class Fetcher:
             learnt = None
             if self._embeddings is not None:
                 nodes = inputs if features.bare is None else inputs[features.bare]
-                learnt = PulledRows(store, self._embeddings, nodes, sampled.scheduled.number, features.bare)
+                learnt = PulledRows(store, self._embeddings, nodes, self._learnt_calls(sampled.scheduled.number), features.bare)
             for pull in (*features.pulls, *([] if y is None else [y]), columns, *(t for some in tables for t in some.values())):
                 pull.serve()
         return RowsUnderWay(sampled, features, y, columns, tables, learnt, sampled.sent + sent)

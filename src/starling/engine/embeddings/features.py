@@ -21,19 +21,30 @@ from starling.nn.inputs import LearntRows
 class OwnRows(LearntRows):
     """Rows of a table in this process: of one process's nodes, or those of a worker that owns them.
 
-    `index` None are all rows; where the table is in memory, these are read and moved in place.
+    `index` None are all rows; where the table is in memory, these are read and moved in place. A node that a step sees at several
+    times (plan/timed.py) is named as often: its row is read for each, and moved once, by the sum of their gradients.
     """
 
     def __init__(self, table: EmbeddingTable, index: NDArray[Any] | None, places: Tensor | None = None) -> None:
         super().__init__()
         self._table, self._index, self.places = table, index, places
+        self._copy_of: NDArray[np.int64] | None = None
+        if index is not None:
+            once, copy_of = np.unique(index, return_inverse=True)
+            if len(once) < len(index):
+                self._index, self._copy_of = once, copy_of
 
     def _read(self) -> Tensor:
         self._table.reading(self)
-        return torch.from_numpy(self._table.all() if self._index is None else self._table.rows(self._index))
+        rows = torch.from_numpy(self._table.all() if self._index is None else self._table.rows(self._index))
+        return rows if self._copy_of is None else rows[torch.from_numpy(self._copy_of)]
 
     def _update(self, gradient: Tensor) -> None:
         index = np.arange(self._table.count) if self._index is None else self._index
+        if self._copy_of is not None:
+            gradient = gradient.new_zeros(len(index), gradient.shape[1]).index_add_(
+                0, torch.from_numpy(self._copy_of), gradient
+            )
         self._table.add(index, gradient.numpy())
 
 

@@ -1,0 +1,125 @@
+"""Workers whose targets look only into their past learn and score what one process does, whoever holds the lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from starling.core.errors import InputError
+from starling.store.graph import Graph
+from starling.train.config import RunConfig, merged
+from tests.engine.data.cases import data_config, learn_on_hosts, stage_threads, uneven_parts
+from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, learn_together
+from tests.support.trainable import trainable_graph
+
+NODES, EDGES = 61, 260
+LATE = 1_700_000_000_000_000_000 // 1024 * 1024
+"""Nanoseconds: neighbouring times are the same number as float64, unless they lie 1,024 apart."""
+MODELS: dict[str, dict[str, Any]] = {
+    "gcn": {"name": "gcn", "hidden": 8, "dropout": 0.3},
+    "sage": {"name": "sage", "hidden": 8},
+    "gate": {"name": "gate", "hidden": 8, "heads": 2},
+    "rgcn": {"name": "rgcn", "hidden": 8, "bases": 2},
+}
+CASES = [
+    ("gcn", {"batch_size": 20}, [0, 1]),
+    ("gcn", {"batch_size": 20, "fanouts": [3, 2]}, [0, 0]),
+    ("sage", {"batch_size": 9, "fanouts": [2, 2]}, [0, 1, 2, 3]),
+    ("gate", {"batch_size": 20, "fanouts": [3, "all"], "replace": True}, [0, 0, 1, 1]),
+    ("rgcn", {"batch_size": 20, "fanouts": "0:2,1;*:1,2"}, [0, 1]),
+    ("sage", {"batch_size": 20, "fanouts": [2, 2]}, [0]),
+]
+
+
+def timed_graph(path: Path, step: int = 1, **without: Any) -> Graph:
+    draw = np.random.default_rng(4)
+    tables = {
+        "attr": draw.random((EDGES, 2)).astype(np.float32),
+        "type": draw.integers(0, 3, EDGES).astype(np.int32),
+        "time": LATE + step * draw.integers(0, 50, EDGES),
+    }
+    times = LATE + step * draw.integers(15, 50, NODES)
+    return trainable_graph(path, nodes=NODES, edges=EDGES, edge_tables=tables, time=times, **{"without": ("val",), **without})
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    return timed_graph(tmp_path_factory.mktemp("graph") / "g")
+
+
+@pytest.fixture(scope="module")
+def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return uneven_parts(graph, tmp_path_factory.mktemp("parts") / "p")
+
+
+@pytest.mark.parametrize(("model", "strategy", "hosts"), CASES)
+def test_teams_learn_what_one_process_learns(
+    graph: Graph, parts: Path, tmp_path: Path, model: str, strategy: dict[str, Any], hosts: list[int]
+) -> None:
+    how = {"past": True, **strategy}
+    (alone,) = learn_together(config_of(graph.path, 1, MODELS[model], {"name": "mini", **how}), tmp_path / "alone")
+    (blind,) = learn_together(config_of(graph.path, 1, MODELS[model], {"name": "mini", **strategy}), tmp_path / "blind")
+    assert abs(alone.losses[0] - blind.losses[0]) > 1e-4, "the past is not all there is"
+    for seen in learn_on_hosts(data_config(parts, len(hosts), MODELS[model], how, shuffle="global"), tmp_path / "team", hosts):
+        assert_same(seen, alone)
+        assert seen.test == pytest.approx(alone.test, abs=1e-6)
+    assert stage_threads() == []
+
+
+def test_hosts_change_no_bit_and_before_goes_further_back(tmp_path: Path) -> None:
+    """Evaluated after every epoch, while stages prepare the next one's batches."""
+    graph = timed_graph(tmp_path / "g", step=1024)
+    parts = uneven_parts(graph, tmp_path / "p")
+
+    def config(path: Path, workers: int, before: float | None, **team: Any) -> RunConfig:
+        strategy = {"name": "mini", "past": True, "batch_size": 12, "fanouts": [3, 2]}
+        made = config_of(path, workers, MODELS["sage"], strategy, epochs=4, **team)
+        more = {"run": {"evaluate_every": 1}, "data": {} if before is None else {"before": before}}
+        return RunConfig.from_tables(merged(made.to_tables(), more))
+
+    def team(before: float | None, hosts: list[int], name: str) -> Any:
+        asked = config(parts, len(hosts), before, parallel="data", shuffle="global")
+        return learn_on_hosts(asked, tmp_path / name, hosts)[0]
+
+    seen = team(None, [0, 1, 1], "far")
+    assert_identical(team(None, [0, 0, 0], "near"), seen)
+    long_ago = float(LATE + 1024 * 20)
+    (alone,) = learn_together(config(graph.path, 1, long_ago), tmp_path / "alone")
+    assert_same(team(long_ago, [0, 1], "long ago"), alone)
+    assert abs(alone.losses[0] - seen.losses[0]) > 1e-4
+
+
+def test_learnt_rows_have_pasts_too(tmp_path: Path) -> None:
+    """Nodes without features: a row that two moments see is read by both, and moved once."""
+    graph = timed_graph(tmp_path / "g", without=("val", "x"))
+    parts = uneven_parts(graph, tmp_path / "p")
+    how = {"past": True, "batch_size": 20, "fanouts": [3, 2]}
+    (alone,) = learn_together(config_of(graph.path, 1, MODELS["sage"], {"name": "mini", **how}), tmp_path / "alone")
+    config = data_config(parts, 3, MODELS["sage"], how, shuffle="global")
+    for seen in learn_on_hosts(config, tmp_path / "team", [0, 1, 1]):
+        assert_same(seen, alone)
+        assert seen.test == pytest.approx(alone.test, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sync", "team", "words"),
+    [("average", {}, "strategy.past where models are averaged"), ("gradient", {"local_only": True}, "past with --local-only")],
+)
+def test_what_has_no_past(parts: Path, tmp_path: Path, sync: str, team: dict[str, Any], words: str) -> None:
+    config = data_config(parts, 2, MODELS["sage"], {"past": True, "fanouts": [3, 2]}, **team)
+    config = config.model_copy(update={"sync": config.sync.model_copy(update={"name": sync})})
+    with pytest.raises(InputError, match=words):
+        learn_on_hosts(config, tmp_path / "run", [0, 1])
+
+
+@pytest.mark.parametrize("missing", ["edge", "node"])
+def test_graphs_without_times(tmp_path: Path, missing: str) -> None:
+    draw = np.random.default_rng(0)
+    edges = {} if missing == "edge" else {"time": draw.integers(0, 9, EDGES)}
+    nodes = {} if missing == "node" else {"time": draw.integers(0, 9, NODES)}
+    parts = uneven_parts(trainable_graph(tmp_path / "g", nodes=NODES, edges=EDGES, edge_tables=edges, **nodes), tmp_path / "p")
+    with pytest.raises(InputError, match=f"needs a time for every {missing}, and the graph has none"):
+        learn_on_hosts(data_config(parts, 2, MODELS["sage"], {"past": True}), tmp_path / "run", [0, 1])
