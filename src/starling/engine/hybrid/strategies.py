@@ -175,8 +175,8 @@ def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, threa
         )
     if settings.past:
         raise InputError(
-            "A team holds every node of a step once, and a node has another past for every target. Use --before, one time for all, "
-            "or one worker."
+            "A hybrid team computes every node of a step once, and a node has another past for every target. Use --parallel data, "
+            "--before (one time for all), or one worker."
         )
     sampled = settings.type_fanouts is not None or (settings.fanouts is not None and set(settings.fanouts) != {"all"})
     if common["graph"].spread and sampled:
