@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.engine.data.halo_rows import halo_places
+from starling.engine.data.halo_rows import HaloPlaces
 from starling.engine.data.part_source import PartSource
 from starling.infer.row_table import RowTable
 from starling.kernels.rows import gather_rows
@@ -28,7 +28,7 @@ class LayerRows:
     """One layer's rows; without `files` in memory, else in files that begin with that name and that all workers share."""
 
     def __init__(self, parts: Parts, width: int, files: Path | None = None) -> None:
-        self.width, self._parts, self._halo = width, parts, None
+        self.width, self._parts, self._places, self._halo = width, parts, HaloPlaces(parts), None
         nodes = parts.manifest.nodes
         if files is None:
             self._own = RowTable(nodes, width, memory=4 * nodes * width)
@@ -42,7 +42,7 @@ class LayerRows:
         """Set own rows start, start + 1, … of a part."""
         self._own.write(self._parts.manifest.offsets[part] + start, rows)
         if self._halo is not None:
-            for other, place, mine in halo_places(self._parts, part, start, start + len(rows), hops=1):
+            for other, place, mine in self._places.of(part, start, start + len(rows), hops=1):
                 self._halo.write(self._begin[other] + place, rows[mine - start])
 
     def own(self, part: int, start: int, stop: int) -> NDArray[np.float32]:
@@ -60,7 +60,8 @@ class LayerRows:
         held: NDArray[np.float32] | None = None
         if 4 * self.width * count <= memory:
             held = np.empty((count, self.width), np.float32)
-            held[: part.owned], held[part.owned :] = self._own.read(first, first + part.owned), halo.read(begin, end)
+            self._own.read_into(first, held[: part.owned])
+            halo.read_into(begin, held[part.owned :])
 
         def read(rows: NDArray[Any]) -> NDArray[np.float32]:
             out = np.empty((len(rows), self.width), np.float32)

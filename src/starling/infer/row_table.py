@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from starling.kernels.rows import gather_mapped_rows, gather_rows
 
+_HELD_BYTES = 1 << 24
+
 
 class RowTable:
     """float32 rows, written in ranges, read in any order. With `path` they are in that file, which other processes may share."""
@@ -60,6 +62,14 @@ class RowTable:
         rows = self._rows[start:stop].copy()
         self._give_back()
         return rows
+
+    def read_into(self, start: int, out: NDArray[np.float32]) -> None:
+        """Fill `out` with the rows from `start` on; of a file, few pages are held at a time."""
+        at_once = max(1, _HELD_BYTES // max(1, 4 * self.width))
+        for first in range(0, len(out), at_once):
+            some = out[first : first + at_once]
+            some[...] = self._rows[start + first : start + first + len(some)]
+            self._give_back()
 
     def rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
         """The rows of these nodes, in fresh memory."""

@@ -67,7 +67,7 @@ class Trainer:
             return self._fit_together(config, directory)
         except BaseException:
             if not (directory.path / CONFIG).exists():  # nothing was learnt: leave nothing
-                shutil.rmtree(directory.path)
+                directory.remove()
             raise
         finally:
             shutil.rmtree(directory.path / SCRATCH, ignore_errors=True)  # a worker that was killed leaves it

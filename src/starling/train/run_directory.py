@@ -12,6 +12,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,20 +35,21 @@ class RunDirectory:
     """A run directory being written, or opened again."""
 
     path: Path
+    made_above: tuple[Path, ...] = ()
+    """Directories that were made for this one to be in, the innermost first."""
 
     @classmethod
     def create(cls, path: Path | None, name: str) -> RunDirectory:
         """A new directory: the one asked for, which must not exist, or ``runs/<name>-<number>`` with the first free number."""
         if path is not None:
-            _make(path, wanted=True)
-            return cls(path)
+            return cls(path, _make(path, wanted=True) or ())
         runs = Path("runs")
         plain = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
         taken = [_number(other.name, plain) for other in runs.glob(f"{plain}-*")] if runs.is_dir() else []
         number = max(taken, default=0) + 1
-        while not _make(runs / f"{plain}-{number}", wanted=False):
+        while (made := _make(runs / f"{plain}-{number}", wanted=False)) is None:
             number += 1
-        return cls(runs / f"{plain}-{number}")
+        return cls(runs / f"{plain}-{number}", made)
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
@@ -57,6 +59,13 @@ class RunDirectory:
         if not (path / MODEL).is_file():
             raise InputError(f"The run {path} has no weights: it ended before its first evaluation. Train again.")
         return cls(path)
+
+    def remove(self) -> None:
+        """Leave nothing of a run that never began."""
+        shutil.rmtree(self.path)
+        for above in self.made_above:
+            with suppress(OSError):  # another run has come in
+                above.rmdir()
 
     def config(self) -> RunConfig:
         """The settings of the run."""
@@ -118,7 +127,9 @@ def _taken(path: Path) -> InputError:
     return InputError(f"{path} exists already, and a run is never overwritten. Choose another --run.")
 
 
-def _make(path: Path, *, wanted: bool) -> bool:
+def _make(path: Path, *, wanted: bool) -> tuple[Path, ...] | None:
+    """Make a directory; those above it that were made too, or None where it is there and was not `wanted` by that name."""
+    missing = tuple(above for above in path.parents if not above.exists())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -132,10 +143,10 @@ def _make(path: Path, *, wanted: bool) -> bool:
     except FileExistsError as error:
         if wanted:
             raise _taken(path) from error
-        return False
+        return None
     except OSError as error:
         raise InputError(f"Cannot write to {path}: {error.strerror}. Choose another --run.") from error
-    return True
+    return missing
 
 
 def _number(name: str, plain: str) -> int:

@@ -25,21 +25,33 @@ def halo_file(folder: Path, part: int) -> Path:
     return folder / f"halo-{part:05d}.npy"
 
 
-def halo_places(
-    parts: Parts, owner: int, start: int, stop: int, hops: int | None = None
-) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-    """(part, place in its halo, rows) for the own rows start … stop − 1 of a part that others have, in order, from that place on.
+class HaloPlaces:
+    """Where each part's own rows lie in the halos of others, to write them there."""
 
-    `hops` counts from the part's own nodes outwards; None are all of them.
-    """
-    shard = parts.shard(owner)
-    for hop, bounds in enumerate(shard.send_offsets[:hops].tolist()):
-        for part in range(len(parts)):
-            rows = shard.send_rows[bounds[part] : bounds[part + 1]]
-            begin, end = np.searchsorted(rows, [start, stop]).tolist()
-            if begin < end:
-                first = int(parts.shard(part).halo_offsets[hop, owner])
-                yield part, first + begin, np.asarray(rows[begin:end], np.int64)
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._begin: dict[int, NDArray[np.int64]] = {}
+        self._last: tuple[int, Shard] | None = None
+
+    def of(self, owner: int, start: int, stop: int, hops: int | None = None) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+        """(part, place in its halo, rows) for the own rows start … stop − 1 that others have, in order, from that place on.
+
+        `hops` counts from a part's own nodes outwards; None are all of them.
+        """
+        if self._last is None or self._last[0] != owner:  # rows come part by part, in blocks
+            self._last = owner, self._parts.shard(owner)
+        shard = self._last[1]
+        for hop, bounds in enumerate(shard.send_offsets[:hops].tolist()):
+            for part in range(len(self._parts)):
+                rows = shard.send_rows[bounds[part] : bounds[part + 1]]
+                begin, end = np.searchsorted(rows, [start, stop]).tolist()
+                if begin < end:
+                    yield part, int(self._halo_of(part)[hop, owner]) + begin, np.asarray(rows[begin:end], np.int64)
+
+    def _halo_of(self, part: int) -> NDArray[np.int64]:
+        if part not in self._begin:
+            self._begin[part] = np.array(self._parts.shard(part).halo_offsets)
+        return self._begin[part]
 
 
 def write_halo_rows(parts: Parts, mine: Iterable[int], folder: Path) -> None:
@@ -47,10 +59,11 @@ def write_halo_rows(parts: Parts, mine: Iterable[int], folder: Path) -> None:
     table = parts.manifest.node_tables["x"]
     width = math.prod(table.shape[1:])
     halos = {part: _HaloFile(parts.shard(part), folder, np.dtype(table.dtype), width) for part in mine}
+    places = HaloPlaces(parts)
     for owner in range(len(parts)):
         start = 0
         for block in row_blocks_of(parts.path / shard_name(owner) / table.files[0], width, drop=True):
-            for part, place, rows in halo_places(parts, owner, start, start + len(block)):
+            for part, place, rows in places.of(owner, start, start + len(block)):
                 if part in halos:
                     halos[part].write(place, block[rows - start])
             start += len(block)
