@@ -80,7 +80,9 @@ def run(command: str, place: Path, epochs: int) -> Any:
             attempted(*words[1:])
     with tempfile.TemporaryDirectory(dir=place) as folder:
         length = ("--epochs", epochs, "--evaluate-every", epochs)
-        return attempted(*shlex.split(last)[1:], *length, "--run", Path(folder) / "run")
+        told = attempted(*shlex.split(last)[1:], *length, "--run", Path(folder) / "run")
+        told.pop("run", None)  # where it was says nothing
+        return told
 
 
 def compared(place: Path, options: argparse.Namespace) -> list[Line]:
@@ -167,7 +169,8 @@ def main() -> None:
             if options.only in (None, name):
                 kept[name] = measure()
                 kept |= {"cores": core_count(), "scale": options.scale, "seconds": round(time.monotonic() - began)}
-                options.results.write_text(json.dumps(kept, indent=1) + "\n")  # what is measured is kept, whatever comes
+                told = json.dumps(kept, indent=1).replace(f"{place}/", "")  # where graphs lay says nothing
+                options.results.write_text(told + "\n")  # what is measured is kept, whatever comes
     if options.show:
         print(all_tables(kept))
     else:

@@ -60,7 +60,9 @@ def train(asked: argparse.Namespace, parts: Path, *, limited: bool) -> dict[str,
     lines = read_lines(run / "metrics.jsonl")
     seconds = [line["seconds"] for line in lines]
     evaluating = lines[-1]["evaluate_seconds"]
-    return json.loads(done.stdout) | counted | {"epoch_seconds": seconds, "evaluate_seconds": evaluating, "limited": limited}
+    told = json.loads(done.stdout)
+    del told["run"]  # where it was says nothing
+    return told | counted | {"epoch_seconds": seconds, "evaluate_seconds": evaluating, "limited": limited}
 
 
 def render(found: dict[str, Any]) -> str:

@@ -75,7 +75,7 @@ def values(document: dict[str, Any], row: Row, side: str) -> list[float]:
 def speed_table(document: dict[str, Any]) -> str:
     adjacency = {line["adjacency"] for lines in document["cases"].values() for line in lines if "adjacency" in line}
     pyg = f"PyG, {', '.join(sorted(adjacency))}" if adjacency else "PyG"
-    text = [f"| work | DGL | Starling, ids as imported | Starling, ids by community | times DGL | asked | {pyg} | times PyG |"]
+    text = [f"| work | DGL | Starling, ids as imported | Starling, ids by community | times DGL | target | {pyg} | times PyG |"]
     text.append("|---|---:|---:|---:|---:|---:|---:|---:|")
     for row in ROWS:
         middle = {side: statistics.median(found) for side in SIDES if (found := values(document, row, side))}

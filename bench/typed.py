@@ -63,12 +63,12 @@ BITCOIN: Tables = {
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: a graph, a model with its settings, what is to be reached."""
+    """A line of the table: a graph, a model with its settings, what it is to reach."""
 
     name: str
     graph: str
     metric: str
-    wanted: str
+    target: str
     tables: Tables = field(hash=False)
 
 
@@ -144,11 +144,11 @@ def main() -> None:
 
 
 def table(done: Mapping[str, Mapping[str, Any]], seeds: int) -> str:
-    rows = ["| graph | model | metric | wanted | one process | 2 workers | 4 workers |"]
+    rows = ["| graph | model | metric | target | one process | 2 workers | 4 workers |"]
     rows.append("|---|---|---|---|---:|---:|---:|")
     for row in ROWS:
         cells = " | ".join(cell(values(done, row, count, seeds)) for count in (1, 2, 4))
-        rows.append(f"| {row.graph} | {row.name} | {row.metric} | {row.wanted} | {cells} |")
+        rows.append(f"| {row.graph} | {row.name} | {row.metric} | {row.target} | {cells} |")
     return "\n".join(rows)
 
 

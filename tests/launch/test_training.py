@@ -90,6 +90,14 @@ def test_a_worker_that_is_killed_leaves_no_scratch_files(tmp_path: Path) -> None
     assert "Worker 0 of 2" in said
 
 
+def test_a_worker_that_is_killed_with_a_pipeline_at_work(tmp_path: Path) -> None:
+    """In each of its stages: tests/engine/data/test_failures.py."""
+    flags = ("--parallel", "data", "--strategy", "mini", "--batch-size", "8", "--fanouts", "3,2")
+    status, said = train_until(tmp_path, lambda parent: worker_of(parent, 0).send_signal(signal.SIGKILL), *flags)
+    assert status == 1
+    assert re.match(r"starling: Worker 0 of 2 \(.*\) was killed by signal 9 \(SIGKILL\)\.", said.strip()), said
+
+
 def test_ctrl_c_leaves_a_valid_run_directory(tmp_path: Path) -> None:
     status, said = train_until(tmp_path, lambda parent: os.killpg(parent.pid, signal.SIGINT))
     assert status == 130

@@ -159,6 +159,13 @@ def test_no_file_depends_on_one_machine_or_package_index(pattern: re.Pattern[str
     assert found == []
 
 
+def test_kept_results_do_not_say_where_they_were_measured() -> None:
+    temporary = re.compile(r"""["' ]/(?:tmp|var|home|mnt)/""")
+    results = sorted((ROOT / "bench" / "results").glob("*.json*"))
+    assert results
+    assert [path.name for path in results if temporary.search(path.read_text())] == []
+
+
 def test_the_patterns_can_tell() -> None:
     for wrong in ("see /" + "root/x", "'/" + "work/y'"):
         assert PLACES_OF_ONE_MACHINE.search(wrong)

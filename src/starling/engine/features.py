@@ -30,7 +30,7 @@ class Features(ABC):
     learnt: bool = False
     """Whether rows move as training goes on (`engine/embeddings/`)."""
 
-    def step_rows(self, index: NDArray[Any] | None) -> tuple[NDArray[np.float32], LearntRows | None]:
+    def step_rows(self, index: NDArray[Any] | None, *, repeats: bool = False) -> tuple[NDArray[np.float32], LearntRows | None]:
         """What a step reads of these nodes (None: of all): features as they are, and rows that are learnt, if there are such."""
         return (self.all() if index is None else self.rows(index)), None
 

@@ -88,7 +88,7 @@ class Filler:
                 graph = self._source.whole if whole else self._local_graph(plan, block)
                 # a copy would lose what kernels have prepared for the graph
                 self._graphs[block] = graph if self._device.type == "cpu" else graph.to(self._device)
-        given, learnt = self._source.step_rows(None if whole else plan.inputs)
+        given, learnt = self._source.step_rows(None if whole else plan.inputs, repeats=plan.repeats)
         x, constants = given.to(self._device), None
         if self._reuse and whole and learnt is None:
             constants = self._source.constants if x is given else Constants(x)

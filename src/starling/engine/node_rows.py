@@ -33,9 +33,9 @@ class NodeRows:
         """Aggregates of `x` over the whole graph, kept for training and evaluation alike; None where rows are learnt."""
         return None if self.features.learnt else Constants(self.x)
 
-    def step_rows(self, index: NDArray[Any] | None) -> tuple[Tensor, LearntRows | None]:
+    def step_rows(self, index: NDArray[Any] | None, *, repeats: bool = False) -> tuple[Tensor, LearntRows | None]:
         """What a step reads of these nodes (None: of all): features, and rows that are learnt, if there are such."""
         if index is None and not self.features.learnt:
             return self.x, None
-        rows, learnt = self.features.step_rows(index)
+        rows, learnt = self.features.step_rows(index, repeats=repeats)
         return torch.from_numpy(rows), learnt

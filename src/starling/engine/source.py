@@ -19,6 +19,7 @@ from torch import Tensor
 
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, Labels, read_json
+from starling.core.times import no_later
 from starling.engine.features import Features, Normalize, Total, in_memory, normalized
 from starling.engine.node_rows import NodeRows
 from starling.engine.typed_features import TypedFeatures, joined_features, node_features, shard_features
@@ -178,7 +179,7 @@ def open_source(path: Path, request: SourceRequest) -> GraphSource:
 
 def edges_kept(table: Callable[[str], NDArray[Any]], request: SourceRequest) -> NDArray[np.int64] | None:
     """Numbers of the edges that are there at the time asked for, ascending; None for all."""
-    return None if request.before is None else np.flatnonzero(np.asarray(table("time")) <= request.before)
+    return None if request.before is None else np.flatnonzero(no_later(np.asarray(table("time")), request.before))
 
 
 def read_edge_table(path: Path, name: str) -> NDArray[Any] | None:

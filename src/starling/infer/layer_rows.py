@@ -23,12 +23,16 @@ from starling.store.parts import Parts
 ReadRows = Callable[[NDArray[Any]], NDArray[np.float32]]
 """From local rows of a part to their values."""
 
+_MOST_COPIES = 4
+"""Of a row in halos, on average: beyond, they are picked out of the file of all nodes."""
+
 
 class LayerRows:
     """One layer's rows; without `files` in memory, else in files that begin with that name and that all workers share."""
 
     def __init__(self, parts: Parts, width: int, files: Path | None = None) -> None:
-        self.width, self._parts, self._places, self._halo = width, parts, HaloPlaces(parts), None
+        self.width, self._parts, self._places = width, parts, HaloPlaces(parts)
+        self._halo: RowTable | None = None
         nodes = parts.manifest.nodes
         if files is None:
             self._own = RowTable(nodes, width, memory=4 * nodes * width)
@@ -36,7 +40,9 @@ class LayerRows:
         neighbours = [int(parts.shard(part).halo_offsets[0, -1]) for part in range(len(parts))]  # further hops are never read
         self._begin = np.concatenate([[0], np.cumsum(neighbours)]).tolist()
         self._own = RowTable(nodes, width, memory=0, path=files.with_suffix(".rows"))
-        self._halo = RowTable(self._begin[-1], width, memory=0, path=files.with_suffix(".halo"))
+        if self._begin[-1] <= _MOST_COPIES * nodes:
+            self._halo_path = files.with_suffix(".halo")
+            self._halo = RowTable(self._begin[-1], width, memory=0, path=self._halo_path)
 
     def write(self, part: int, start: int, rows: NDArray[np.float32]) -> None:
         """Set own rows start, start + 1, … of a part."""
@@ -44,6 +50,12 @@ class LayerRows:
         if self._halo is not None:
             for other, place, mine in self._places.of(part, start, start + len(rows), hops=1):
                 self._halo.write(self._begin[other] + place, rows[mine - start])
+
+    def drop_halo(self) -> None:
+        """Remove what only the next layer reads; the last worker to let go of it frees the disk."""
+        if self._halo is not None:
+            self._halo = None
+            self._halo_path.unlink(missing_ok=True)
 
     def own(self, part: int, start: int, stop: int) -> NDArray[np.float32]:
         """Own rows start … stop − 1 of a part."""

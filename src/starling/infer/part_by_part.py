@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
+from starling.core.allocator import freed_memory_given_back, release_freed_memory
 from starling.engine.data.part_source import PartSource
 from starling.engine.data.parts_source import PartsSource
 from starling.engine.data.shelf import Shelf
@@ -51,20 +52,30 @@ class PartInference:
         training = model.training
         model.eval()
         try:
-            kept: list[LayerRows] = []
-            for index in range(model.layer_count - 1):
-                kept.append(self._layer(model, index, kept))
-                self._meet(index)
-                if not model.keeps_all:
-                    del kept[:-1]
-            last = model.layer_count - 1
-            with self.shelf.turns(self.source.mine, features=last == 0) as parts:
-                for part in parts:
-                    for start, given in self._blocks(model, last, part, kept):
-                        yield part, start, given
-                    del part  # before the next one is read
+            if not self.shelf.comes_and_goes:
+                yield from self._outputs(model)
+                return
+            release_freed_memory()  # what steps would use again; and nothing of an evaluation is kept for them
+            with freed_memory_given_back():
+                yield from self._outputs(model)
         finally:
             model.train(training)
+
+    def _outputs(self, model: LayeredModel) -> Iterator[tuple[PartSource, int, NDArray[np.float32]]]:
+        kept: list[LayerRows] = []
+        for index in range(model.layer_count - 1):
+            kept.append(self._layer(model, index, kept))
+            self._meet(index)
+            for earlier in kept[:-1]:
+                earlier.drop_halo()
+            if not model.keeps_all:
+                del kept[:-1]
+        last = model.layer_count - 1
+        with self.shelf.turns(self.source.mine, features=last == 0) as parts:
+            for part in parts:
+                for start, given in self._blocks(model, last, part, kept):
+                    yield part, start, given
+                del part  # before the next one is read
 
     def _layer(self, model: LayeredModel, index: int, kept: list[LayerRows]) -> LayerRows:
         """Rows of all nodes after an inner layer; this worker writes those of its own parts."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.core.errors import StarlingError
+from starling.core.memory import format_bytes
 from starling.kernels.rows import gather_mapped_rows, gather_rows
 
 _HELD_BYTES = 1 << 24
@@ -29,15 +31,13 @@ class RowTable:
         if path is not None:
             number = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                os.ftruncate(number, size)  # everybody who opens it does so: nothing is lost by doing it again
-                self._pages = mmap.mmap(number, size)
+                self._pages = _mapped(number, size, path.parent)  # by everybody who opens it: nothing is lost by doing it again
             finally:
                 os.close(number)
             self._rows = np.frombuffer(self._pages, np.float32).reshape(count, width)
             return
         with tempfile.TemporaryFile() as file:  # has no name, and is gone with its last mapping
-            file.truncate(size)
-            self._pages = mmap.mmap(file.fileno(), size)
+            self._pages = _mapped(file.fileno(), size, Path(tempfile.gettempdir()))
         self._rows = np.frombuffer(self._pages, np.float32).reshape(count, width)
 
     @property
@@ -84,3 +84,14 @@ class RowTable:
         """Mapped pages count as resident memory until the system is told that they are not needed."""
         if self._pages is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._pages.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped(file: int, size: int, folder: Path) -> mmap.mmap:
+    """A file of so many bytes in memory; a full disk is an error here, not a signal later."""
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as error:
+        raise StarlingError(
+            f"No room for {format_bytes(size)} of a layer's rows in {folder} ({error.strerror}). Free some, or raise --memory."
+        ) from error
+    return mmap.mmap(file, size)

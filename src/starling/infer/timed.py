@@ -16,6 +16,7 @@ from torch import nn
 
 from starling.engine.fill import Filler
 from starling.engine.source import GraphSource
+from starling.infer.batch_size import BatchSize
 from starling.infer.row_table import RowTable
 from starling.plan.source import NeighbourSource
 from starling.plan.timed import PastNeighbours
@@ -39,16 +40,18 @@ class PastInference:
         """What the model gives for these nodes [V, outputs]."""
         filler = Filler(self.source, device=self.device, reuse=False)
         past = PastNeighbours(self.neighbours, (("all",),) * self.layers, 0)
-        training, table = model.training, None
+        training, table, size, start = model.training, None, BatchSize(self.memory // 2), 0
         model.eval()
         try:
-            for start in range(0, len(self.rows), _BATCH):
-                targets = self.rows[start : start + _BATCH]
-                plan = past.plan(0, start // _BATCH, targets)
+            while start < len(self.rows):
+                targets = self.rows[start : start + size.now]
+                start += len(targets)
+                plan = past.plan(0, 0, targets)
                 x = torch.from_numpy(self.source.features.rows(plan.inputs)).to(self.device)
+                size.saw(len(targets), x.nbytes)
                 given = model(filler.fill(plan).views, x).float().cpu().numpy()
                 if table is None:
-                    table = RowTable(self.source.nodes, given.shape[1], memory=self.memory)
+                    table = RowTable(self.source.nodes, given.shape[1], memory=self.memory // 4)
                     for begin in range(0, self.source.nodes, _BATCH):
                         table.write(begin, np.zeros((min(_BATCH, self.source.nodes - begin), given.shape[1]), np.float32))
                 table.scatter(targets, given)

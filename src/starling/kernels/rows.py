@@ -48,7 +48,7 @@ def gather_mapped_rows(source: NDArray[Any], file: mmap.mmap, index: NDArray[Any
     row_bytes = max(1, source.shape[1] * source.itemsize)
     few, together = max(1, _HELD_BYTES // max(_FAULT_BYTES, row_bytes)), max(1, _HELD_BYTES // row_bytes)
     order = np.argsort(index, kind="stable")
-    ascending, start = index[order], 0  # so that no page is touched again once it was given back
+    ascending, start = index[order].astype(np.int64, copy=False), 0  # so that no page is touched again once it was given back
     while start < len(index):
         stop = max(start + few, int(np.searchsorted(ascending, int(ascending[start]) + together)))
         move_rows(source, ascending[start:stop], out, order[start:stop])

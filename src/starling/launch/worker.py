@@ -3,7 +3,7 @@
 Whoever starts the processes tells them their ranks and where to meet, in the environment variables of torchrun: `local.py` does so
 on one machine, torchrun itself on several (docs/launching.md):
 
-    torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d --rdzv-endpoint first-machine:29400 \\
+    torchrun --nnodes 2 --node-rank 0 --nproc-per-node 4 --master-addr first-machine --master-port 29400 \\
         -m starling.launch.worker package.module:function spec.json --result result.json
 
 ``function(team, spec)`` is called in each process; what it returns in worker 0 is the result, a JSON object, on standard output
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     else:
         worker = _Worker(place, options)
     status = worker.live(threads, output)
-    sys.stderr.flush()
+    _flush()
     # All that was opened is closed, or must not be waited for; the libraries' own farewells could hang on a peer that is gone.
     os._exit(status)
 
@@ -103,7 +103,7 @@ class _Worker:
     def give_up(self, lost: Lost) -> None:
         """End this process, because another is lost; its main thread may wait for it inside a library."""
         self.tell(Report.on(lost, self.place.rank, self.phase, self.links.silence))
-        sys.stderr.flush()
+        _flush()
         os._exit(1)
 
     def write(self, result: Mapping[str, Any], output: int) -> None:
@@ -163,6 +163,12 @@ def read_spec(path: Path) -> dict[str, Any]:
     if not isinstance(spec, dict):
         raise InputError(f"Expected a JSON object in {path}, got a {type(spec).__name__}.")
     return spec
+
+
+def _flush() -> None:
+    """Let out what was printed without the end of a line: ``os._exit`` would not."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
 
 
 def _keep_standard_output() -> int:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 
 class LearntRows(ABC):
-    """The rows of a table of embeddings that one step reads, every one once."""
+    """The rows of a table of embeddings that one step reads."""
 
     places: Tensor | None = None
     """Which of the step's input rows these are, int64; None: all of them, in order, and then they stand beside the features."""

@@ -55,3 +55,8 @@ class BatchPlan:
     targets: NDArray[Any]
     outputs: NDArray[Any]
     loss_weight: NDArray[np.float32] | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a node may stand among the inputs more than once: where it is seen at several times (timed.py)."""
+        return any(block.degree is not None for block in self.blocks)

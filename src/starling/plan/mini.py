@@ -118,7 +118,8 @@ def past_hops(settings: Mini.Settings, graph: NeighbourSource, layers: int) -> S
     """The fan-outs of each hop into the past, one a relation, or one for all edges."""
     if settings.sampling != "uniform":
         raise InputError(f"Edges of the past are equally likely, got sampling = {settings.sampling}. Set it to uniform.")
-    return _type_fanouts(settings, graph, layers) or [(fanout,) for fanout in one_a_layer(settings.fanouts, layers)]
+    by_type = _type_fanouts(settings, graph, layers)
+    return by_type or [(fanout,) for fanout in _plain_fanouts(settings, layers)]
 
 
 def _type_fanouts(settings: Mini.Settings, graph: NeighbourSource, layers: int) -> Sequence[tuple[Fanout, ...]] | None:
@@ -140,9 +141,6 @@ def hop_samplers(settings: Mini.Settings, graph: NeighbourSource, layers: int, t
     """A sampler for each hop, the targets' own first."""
     if by_type := _type_fanouts(settings, graph, layers):
         return tuple(NeighboursByType(graph, fanouts, settings.replace, threads) for fanouts in by_type)
-    fanouts = one_a_layer(settings.fanouts, layers)
-    if set(fanouts) == {"all"} and (settings.sampling != "uniform" or settings.replace):
-        raise InputError("Weighted or layer-wise sampling, or drawing with replacement, needs --fanouts: how many to take.")
 
     def sampler(fanout: Fanout) -> HopSampler:
         if fanout == "all":
@@ -153,4 +151,11 @@ def hop_samplers(settings: Mini.Settings, graph: NeighbourSource, layers: int, t
             return LayerWise(graph, fanout, settings.replace, threads)
         return UniformNeighbours(graph, fanout, settings.replace, threads)
 
-    return tuple(map(sampler, fanouts))
+    return tuple(map(sampler, _plain_fanouts(settings, layers)))
+
+
+def _plain_fanouts(settings: Mini.Settings, layers: int) -> tuple[Fanout, ...]:
+    fanouts = one_a_layer(settings.fanouts, layers)
+    if set(fanouts) == {"all"} and (settings.sampling != "uniform" or settings.replace):
+        raise InputError("Weighted or layer-wise sampling, or drawing with replacement, needs --fanouts: how many to take.")
+    return fanouts

@@ -39,8 +39,8 @@ def check_times(*, edges: bool, nodes: bool) -> None:
         )
     if not nodes:
         raise InputError(
-            "Looking into the past needs a time for every node, and the graph has none. Import a node table with times, or "
-            "give one time for all with --before."
+            "Looking into the past needs a time for every node, and the graph has none. Import a node table with times, or leave "
+            "out past: --before is one time for all."
         )
 
 

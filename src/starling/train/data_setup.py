@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,10 +18,10 @@ from starling.engine.data.fetch import Fetcher
 from starling.engine.data.inclusion import fill_cache, inclusion_probability
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, MakeHops, Neighbourhood, OwnParts
-from starling.engine.data.past import PastSampler
+from starling.engine.data.past import PastSampler, past_lists
 from starling.engine.data.places import Places, open_places
-from starling.engine.data.sample import BlockSampler, Sampled
-from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, Scheduled, TrainingNodes
+from starling.engine.data.sample import BlockSampler
+from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, TrainingNodes
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import normalized, scaling_of
@@ -30,7 +31,7 @@ from starling.engine.hybrid.source import WorkerSource, raw_features
 from starling.engine.hybrid.strategies import make_team_strategy
 from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures
-from starling.plan.fanouts import Fanout, one_a_layer
+from starling.plan.fanouts import one_a_layer
 from starling.plan.hops import HopSampler
 from starling.plan.mini import Mini, hop_samplers, past_hops
 from starling.plan.source import EdgeColumns, NeighbourSource
@@ -38,6 +39,7 @@ from starling.plan.strategy import Strategy
 from starling.plan.timed import PastLists
 from starling.plan.whole import Global
 from starling.train.averaging.parts_work import PartsEvaluation, evaluate_part_by_part
+from starling.train.budget import budget
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
 from starling.train.embeddings import table_of
@@ -72,68 +74,61 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         own_only = config.team.local_only
         chance = inclusion_probability(places, targets, 1 / schedule.steps_per_epoch, fanouts, calls, own_only=own_only)
         fill_cache(store, tables, config.team.cache, chance, calls)
+    features, ledger = pulled_features(config, source, store), team.ledger
+    past = _past(config, how, source, store, layers) if how.past else None
     stages = Stages(
         schedule=schedule,
-        sample=_sampler(config, how, source, store, layers),
-        fetch=_fetcher(config, source, store),
+        sample=past(0, ledger=ledger)
+        if past is not None
+        else BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed, ledger),
+        fetch=_fetcher(config, source, store, features),
         compact=Compactor(team, run.seed),
         copy=DeviceCopy(run.device),
     )
+    whole: TeamWork | PartsEvaluation | PastEvaluation
+    if past is None:
+        whole = _whole(config, source, places, layers)
+    else:  # no pass over the whole graph gives them: every node has another past
+        fetch = _fetcher(config, source, store, features, calls=fetching_calls, learnt_calls=learnt_calls, counted=False)
+        first, memory = int(places.worker_bounds[team.rank]), budget(config) // team.size
+        whole = PastEvaluation(source, first, past(1, calls=sampling_calls), fetch, stages.compact, stages.copy, memory)
     talks = bool(places.far) or (source.features.learnt and team.size > 1)
-    whole = _past_evaluation(config, source, stages, store, layers) if how.past else _whole(config, source, places, layers)
     return DataWork(team, stages, config.pipeline, schedule.steps_per_epoch, whole, talks)
 
 
-def _sampler(
+def _past(
     config: RunConfig, how: Mini.Settings, source: WorkerSource, store: KeyValueStore, layers: int
-) -> Callable[[Scheduled], Sampled]:
-    ledger = source.team.ledger
-    if not how.past:
-        return BlockSampler(_neighbourhood(config, how, source, store.places, layers), layers, config.run.seed, ledger)
+) -> Callable[..., PastSampler[tuple[PastLists, PastLists]]]:
+    """Samplers of pasts on the same lists: number 0 takes the fan-outs of training, number 1 all edges."""
+    threads = config.team.threads
 
-    def make_lists(lists: NeighbourSource) -> PastLists:
-        return PastLists(lists, past_hops(how, lists, layers), replace=how.replace, threads=config.team.threads)
+    def make(lists: NeighbourSource) -> tuple[PastLists, PastLists]:
+        some = PastLists(lists, past_hops(how, lists, layers), replace=how.replace, threads=threads)
+        return some, PastLists(lists, (("all",),) * layers, threads=threads)
 
     relations = source.relations if how.type_fanouts is not None else 0
-    return _past_sampler(config, source, store, make_lists, layers, relations=relations, ledger=ledger)
+    lists = past_lists(store.places, make, relations, entries=bool(source.edge_tables))
+
+    def sampler(number: int, **more: Any) -> PastSampler[tuple[PastLists, PastLists]]:
+        choose = operator.itemgetter(number)
+        return PastSampler(store, lists, choose, layers, config.run.seed, before=config.data.before, **more)
+
+    return sampler
 
 
-def _past_sampler(
-    config: RunConfig,
-    source: WorkerSource,
-    store: KeyValueStore,
-    make_lists: Callable[[NeighbourSource], PastLists],
-    layers: int,
-    **more: Any,
-) -> PastSampler:
-    before, entries = config.data.before, bool(source.edge_tables)
-    return PastSampler(store, make_lists, layers, config.run.seed, before=before, entries=entries, **more)
-
-
-def _fetcher(config: RunConfig, source: WorkerSource, store: KeyValueStore, **calls: Any) -> Fetcher:
+def _fetcher(config: RunConfig, source: WorkerSource, store: KeyValueStore, features: PulledFeatures, **more: Any) -> Fetcher:
     before = edges_before(config)
     return Fetcher(
         store,
         edge_tables=tuple(source.edge_tables),
-        features=pulled_features(config, source, store),
+        features=features,
         weighted="weight" in source.edge_tables,
         embeddings=table_of(source.features),
         row_of=source.features.row_of if isinstance(source.features, EmbeddedFeatures) else None,
         weights=None if before is None else partial(before.weights, store.places),
         degrees=None if before is None else partial(before.degrees, store.places),
-        **calls,
+        **more,
     )
-
-
-def _past_evaluation(
-    config: RunConfig, source: WorkerSource, stages: Stages, store: KeyValueStore, layers: int
-) -> PastEvaluation:
-    """Every split node with all of its past, which no pass over the whole graph gives: each has another."""
-    every: Sequence[Sequence[Fanout]] = (("all",),) * layers
-    sample = _past_sampler(config, source, store, lambda lists: PastLists(lists, every), layers, calls=sampling_calls)
-    fetch = _fetcher(config, source, store, calls=fetching_calls, learnt_calls=learnt_calls)
-    first = int(store.places.worker_bounds[source.team.rank])
-    return PastEvaluation(source, first, sample, fetch, stages.compact, stages.copy)
 
 
 def _neighbourhood(config: RunConfig, how: Mini.Settings, source: WorkerSource, places: Places, layers: int) -> Neighbourhood:

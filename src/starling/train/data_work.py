@@ -36,7 +36,7 @@ class DataWork(Work):
     steps: int
     """Of an epoch."""
     whole: TeamWork | PartsEvaluation | PastEvaluation
-    """Evaluation: one pass over the whole graph, each worker its own nodes."""
+    """Evaluation by all workers, each its own nodes: one pass over the whole graph, part by part, or in batches of pasts."""
     talks: bool = False
     _runs: list[Pipeline[FilledBatch]] = field(default_factory=list, init=False)
 

@@ -34,17 +34,18 @@ def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> No
 
 def check_data_parallel(config: RunConfig, how: Strategy.Settings, features: Features) -> None:
     """Refuse what workers that sample by themselves cannot do: it would be left out without a word."""
-    asked = None
-    if config.data.before is not None and config.sync.name == "average":
-        asked = "--before where models are averaged"
-    elif isinstance(how, Mini.Settings) and how.past and config.sync.name == "average":
-        asked = "strategy.past where models are averaged"
-    elif isinstance(how, Mini.Settings) and how.past and config.team.local_only:
-        asked = "strategy.past with --local-only"
-    elif features.type_widths and config.sync.name == "average":
-        asked = "features by node type where models are averaged"
-    if asked is not None:
-        raise InputError(f"Workers of --parallel data do not know of {asked} yet. Pass --parallel hybrid, or one worker.")
+    past = isinstance(how, Mini.Settings) and how.past
+    if past and config.team.local_only:
+        raise InputError("Targets that look into their past need lists beyond their own part. Leave out --local-only, or past.")
+    if config.sync.name != "average":
+        return
+    for asked, what in (
+        (config.data.before is not None, "--before"),
+        (past, "strategy.past"),
+        (bool(features.type_widths), "features by node type"),
+    ):
+        if asked:
+            raise InputError(f"Models that are averaged are trained without {what}. Pass --sync gradient.")
 
 
 def _check_relations(config: RunConfig, source: Source) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from starling.comm.tags import Channel
@@ -21,11 +23,12 @@ from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.exchange import Calls
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import SPLITS
+from starling.infer.batch_size import BatchSize
 from starling.train.metrics import Score, Tally
 from starling.train.results import Scores
 from starling.train.work import computed
 
-_BATCH = 1024
+_NOBODY = np.empty(0, np.int64)
 _SAMPLING, _FETCHING, _ROWS, _SCORING = 0, 2000, 4000, 6000
 """Messages of one batch from these numbers on."""
 
@@ -56,38 +59,33 @@ class PastEvaluation:
     fetch: Callable[[Sampled], FetchedStep]
     compact: Callable[[FetchedStep], FilledBatch]
     copy: Callable[[FilledBatch], FilledBatch]
+    memory: int
+    """Bytes that a batch may take."""
     _batches: int = field(default=0, init=False)
 
     @torch.no_grad()
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """The metric on each split."""
-        source, team = self.source, self.source.team
-        assert source.y is not None, "a task checks that there are labels"
-        splits = [source.splits.get(name, np.empty(0, np.int64)) for name in SPLITS]
-        counts = team.all_lists(
-            Calls(self._batches, Channel.PAST, _SCORING).forward(), np.array([len(rows) for rows in splits])
-        )
-        found, training = [], model.training
+        training = model.training
         model.eval()
         try:
-            for rows, most in zip(splits, np.max(counts, axis=0).tolist(), strict=True):
-                tally = Tally(score)
-                tally.add(torch.empty(0, score.outputs), torch.from_numpy(source.y[:0]))  # a worker without nodes says so
-                for start in range(0, most, _BATCH):  # as many as the worker with the most nodes, so that nobody is missed
-                    mine = rows[start : start + _BATCH]
-                    batch = self._batch(mine + self.first)
-                    if len(mine):
-                        given = computed(model, batch.views, batch.inputs())
-                        tally.add(given.float().cpu(), torch.from_numpy(source.y[mine]))
-                    else:
-                        batch.inputs()  # others may ask for rows that are learnt here
-                self._batches += 1
-                found.append(tally.over_team(team, Calls(self._batches, Channel.PAST, _SCORING)))
+            return Scores(*(self._score(model, score, self.source.splits.get(name, _NOBODY)) for name in SPLITS))
         finally:
             model.train(training)
-        return Scores(*found)
 
-    def _batch(self, targets: np.ndarray) -> FilledBatch:
-        self._batches += 1
-        scheduled = Scheduled(self._batches, 0, 0, targets, len(targets))
-        return self.copy(self.compact(self.fetch(self.sample(scheduled))))
+    def _score(self, model: nn.Module, score: Score, rows: NDArray[Any]) -> float | None:
+        team, tally, size, start = self.source.team, Tally(score), BatchSize(self.memory), 0
+        assert self.source.y is not None, "a task checks that there are labels"
+        tally.add(torch.empty(0, score.outputs), torch.from_numpy(self.source.y[:0]))  # a worker without nodes says so
+        while True:
+            self._batches += 1
+            calls = Calls(self._batches, Channel.PAST, _SCORING)
+            left = team.all_lists(calls.forward(), np.array([len(rows) - start]))
+            if max(int(count[0]) for count in left) == 0:
+                return tally.over_team(team, calls)
+            mine = rows[start : start + size.now]  # perhaps none: others need what lies here
+            start += len(mine)
+            scheduled = Scheduled(self._batches, 0, 0, mine + self.first, len(mine))
+            batch = self.copy(self.compact(self.fetch(self.sample(scheduled))))
+            size.saw(len(mine), batch.x.nbytes)
+            tally.add(computed(model, batch.views, batch.inputs()).float().cpu(), batch.y.cpu())

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 from torch import nn
 
@@ -36,6 +35,7 @@ from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.train.averaging.parts_work import PartsWork
 from starling.train.balance import BalanceRequest, balanced_work, check_balance
+from starling.train.budget import budget
 from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
@@ -185,11 +185,6 @@ def _team_work(
     if team.balance_workers:
         return balanced_work(config, source, BalanceRequest(how, labels, groups.widths, layers, raw), filler)
     return TeamWork(source, strategy, filler, layers)
-
-
-def budget(config: RunConfig) -> int:
-    """Bytes for features and evaluation: what was asked for, or half of what is free."""
-    return config.run.memory or int(psutil.virtual_memory().available) // 2
 
 
 def check_device(name: str) -> None:

@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from starling.comm.team import Team
+from starling.plan.partitioning import PartitionRequest, partition_graph
 from starling.store.graph import Graph
+from starling.store.parts import open_parts
 from starling.train.config import RunConfig, merged
-from tests.engine.data.cases import data_config, learn_on_hosts, uneven_parts
+from starling.train.data_work import DataWork
+from starling.train.setup import set_up
+from tests.engine.data.cases import data_config, learn_on_hosts, on_hosts, uneven_parts
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn_together, small_graph
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -114,6 +120,27 @@ def test_more_workers_than_parts(graph: Graph, tmp_path: Path) -> None:
     (alone,) = learn_together(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how}), tmp_path / "alone")
     for seen in learn_on_hosts(data_config(two, 4, model_of("sage"), how, shuffle="global"), tmp_path / "team", [0, 0, 1, 1]):
         assert_same(seen, alone)
+
+
+def test_the_workers_of_a_part_are_at_home_in_its_sub_parts(graph: Graph, tmp_path: Path) -> None:
+    """Two machines of two workers: `starling partition -p 2 --sub-parts 2`; each worker's targets are of its own sub-part."""
+    request = PartitionRequest(parts=2, sub_parts=2, method="random", seed=1)
+    partition_graph(graph, tmp_path / "parts", request)
+    opened, how = open_parts(tmp_path / "parts"), STRATEGIES["sampled"]
+    (alone,) = learn_together(config_of(graph.path, 1, model_of("sage"), {"name": "mini", **how}), tmp_path / "alone")
+    config = data_config(opened.path, 4, model_of("sage"), how, shuffle="global")
+    for seen in learn_on_hosts(config, tmp_path / "team", [0, 0, 1, 1]):
+        assert_same(seen, alone)
+
+    def own_targets(team: Team) -> list[NDArray[Any]]:
+        work = set_up(data_config(opened.path, 4, model_of("sage"), how), team).work
+        assert isinstance(work, DataWork)
+        return [work.stages.schedule(number).targets for number in range(work.steps_per_epoch)]
+
+    homes = np.concatenate([np.array(shard.sub_offsets[:-1]) for shard in opened.manifest.shards])
+    for rank, targets in enumerate(on_hosts([0, 0, 1, 1], own_targets)):
+        found = np.searchsorted(homes, np.concatenate(targets), side="right") - 1
+        assert np.bincount(found, minlength=4).argmax() == rank, "most of a worker's targets lie where it is at home"
 
 
 @pytest.mark.parametrize("changes", [{"data": {"normalize": "standard"}}, {"run": {"memory": 96_000}}], ids=["scaled", "tight"])

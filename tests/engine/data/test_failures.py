@@ -58,11 +58,11 @@ def with_accident(stages: Stages, stage: str, what: Any) -> Stages:
     return replace(stages, **{stage: sooner_or_later})
 
 
-def take_all_steps(team: Team, config: RunConfig, stage: str, what: Any) -> int:
-    """Prepare all batches and share a number after each, as training does; an accident happens to worker 1."""
+def take_all_steps(team: Team, config: RunConfig, stage: str, what: Any, unlucky: int = 1) -> int:
+    """Prepare all batches and share a number after each, as training does; an accident happens to one worker."""
     work = set_up(config, team).work
     assert isinstance(work, DataWork)
-    if team.rank == 1:
+    if team.rank == unlucky:
         work.stages = with_accident(work.stages, stage, what)
     steps = 0
     with work.prepared(4) as batches:
@@ -114,13 +114,16 @@ def take_all_steps_alive(team: Team, config: RunConfig, stage: str, what: Any, s
         return take_all_steps(team, config, stage, what)
 
 
-@pytest.mark.parametrize(("stage", "transport"), [("schedule", "auto"), ("fetch", "gloo"), ("copy", "auto")])
-def test_a_worker_killed_in_a_stage_is_missed_by_the_others(parts: Path, stage: str, transport: Any) -> None:
-    accident = (config_for(parts, 2), stage, be_killed)
-    alive, killed = try_ranks(2, take_all_steps, *accident, transport=transport, deadline=120)
-    assert killed.exit_code == -signal.SIGKILL, (alive, killed)
-    assert isinstance(alive.error, PeerLost), alive
-    assert "Worker 1 closed its connection" in str(alive.error)
+@pytest.mark.parametrize(("number", "stage"), list(enumerate(STAGES)))
+def test_a_worker_killed_in_a_stage_is_missed_by_the_others(parts: Path, number: int, stage: str) -> None:
+    transport: Any = "gloo" if stage in ("sample", "fetch") else "auto"
+    unlucky = number % 2
+    accident = (config_for(parts, 2), stage, be_killed, unlucky)
+    ended = try_ranks(2, take_all_steps, *accident, transport=transport, deadline=120)
+    killed, alive = ended[unlucky], ended[1 - unlucky]
+    assert killed.exit_code == -signal.SIGKILL, ended
+    assert isinstance(alive.error, PeerLost), ended
+    assert f"Worker {unlucky} closed its connection" in str(alive.error)
 
 
 @pytest.mark.parametrize(("stage", "transport"), [("sample", "gloo"), ("compact", "auto")])

@@ -106,7 +106,10 @@ def test_learnt_rows_have_pasts_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("sync", "team", "words"),
-    [("average", {}, "strategy.past where models are averaged"), ("gradient", {"local_only": True}, "past with --local-only")],
+    [
+        ("average", {}, "are trained without strategy.past"),
+        ("gradient", {"local_only": True}, "Leave out --local-only, or past"),
+    ],
 )
 def test_what_has_no_past(parts: Path, tmp_path: Path, sync: str, team: dict[str, Any], words: str) -> None:
     config = data_config(parts, 2, MODELS["sage"], {"past": True, "fanouts": [3, 2]}, **team)

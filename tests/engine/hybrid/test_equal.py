@@ -87,6 +87,17 @@ def test_teams_learn_what_one_process_learns(
         assert seen.test == pytest.approx(alone.test, abs=1.5 / 12)  # of 12 test nodes one may be a near tie
 
 
+@pytest.mark.parametrize(("strategy", "workers"), [("global", 4), ("sampled", 2)])
+def test_convolutions_of_pyg_are_computed_by_teams(
+    graph: Graph, parts: dict[str, Path], tmp_path: Path, strategy: str, workers: int
+) -> None:
+    pytest.importorskip("torch_geometric")
+    model, how = {"name": "pyg:SAGEConv", "hidden": 8}, STRATEGIES[strategy]
+    (alone,) = learn_together(config_of(graph.path, 1, model, how), tmp_path / "alone")
+    for seen in learn_together(config_of(parts["edge-cut"], workers, model, how), tmp_path / "team"):
+        assert_same(seen, alone)
+
+
 def test_an_lstm_over_a_vertex_cut_is_refused(parts: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"An LSTM reads all neighbours of a node in order, and .* is a vertex-cut"):
         learn_together(config_of(parts["vertex-cut"], 2, settings_of("sage lstm")), tmp_path / "team")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.core.times import no_later
 from starling.engine.data.neighbours import MakeHops
 from starling.engine.data.places import Places
 from starling.kernels.csr import Csr
@@ -54,17 +55,17 @@ class EdgesBefore:
     def degrees(self, places: Places, part: int) -> NDArray[np.int64]:
         """How many of the edges come into each of a part's own nodes."""
         shard = places.parts.shard(part)
-        before = np.concatenate([[0], np.cumsum(np.asarray(shard.edge_table("time")) <= self.time)])
+        before = np.concatenate([[0], np.cumsum(no_later(np.asarray(shard.edge_table("time")), self.time))])
         return np.diff(before[np.asarray(shard.incoming.offsets[: shard.owned + 1])])
 
     def weights(self, places: Places, part: int) -> NDArray[np.float32]:
         """The weight of each edge of a part, 0 of later ones: what weighted degrees are summed from."""
         shard = places.parts.shard(part)
         weight = np.asarray(shard.edge_table("weight"), np.float32)
-        return np.where(np.asarray(shard.edge_table("time")) <= self.time, weight, np.float32(0))
+        return np.where(no_later(np.asarray(shard.edge_table("time")), self.time), weight, np.float32(0))
 
     def _left(self, lists: Csr, time: NDArray[Any]) -> tuple[Csr, NDArray[np.int64]]:
         """The lists without later edges, and which entries are left."""
-        kept = np.flatnonzero(np.asarray(time) <= self.time)
+        kept = np.flatnonzero(no_later(np.asarray(time), self.time))
         offsets = np.searchsorted(kept, np.asarray(lists.offsets))
         return Csr(offsets, np.asarray(lists.neighbours)[kept], np.asarray(lists.edge)[kept]), kept

@@ -34,8 +34,8 @@ class PulledFeatures(ABC):
     """Where features of nodes come from; every worker begins and reads in the same order."""
 
     @abstractmethod
-    def begin(self, nodes: NDArray[Any], calls: Calls) -> BegunFeatures:
-        """Ask for the features of nodes, given by global id."""
+    def begin(self, nodes: NDArray[Any], calls: Calls, *, counted: bool = True, distinct: bool = False) -> BegunFeatures:
+        """Ask for the features of nodes, given by global id; `counted` and `distinct` as of `KeyValueStore.begin_pull`."""
 
 
 class OneTable(PulledFeatures):
@@ -45,11 +45,11 @@ class OneTable(PulledFeatures):
         self._store, self._scaled = store, scaled
         self._there = "x" in store.places.parts.manifest.node_tables
 
-    def begin(self, nodes: NDArray[Any], calls: Calls) -> BegunFeatures:
+    def begin(self, nodes: NDArray[Any], calls: Calls, *, counted: bool = True, distinct: bool = False) -> BegunFeatures:
         """Ask for rows of 'x'."""
         if not self._there:
             return BegunFeatures((), lambda: np.empty((len(nodes), 0), np.float32))
-        pending = self._store.begin_pull("x", nodes, calls)
+        pending = self._store.begin_pull("x", nodes, calls, counted=counted, distinct=distinct)
         return BegunFeatures((pending,), lambda: _matrix(pending.rows(), self._scaled))
 
 
@@ -67,12 +67,14 @@ class TablesByType(PulledFeatures):
     def __init__(self, store: KeyValueStore, tables: Sequence[TypeTable], width: int) -> None:
         self._store, self._tables, self._width = store, tuple(tables), width
 
-    def begin(self, nodes: NDArray[Any], calls: Calls) -> BegunFeatures:
+    def begin(self, nodes: NDArray[Any], calls: Calls, *, counted: bool = True, distinct: bool = False) -> BegunFeatures:
         """Ask for the nodes' types first, then each type's table for its nodes."""
         codes = self._store.pull("type", nodes, calls)
         places = [np.flatnonzero(codes == code) for code in range(len(self._tables))]
         pulls = [
-            None if table.name is None else self._store.begin_pull(table.name, nodes[mine], calls)
+            None
+            if table.name is None
+            else self._store.begin_pull(table.name, nodes[mine], calls, counted=counted, distinct=distinct)
             for table, mine in zip(self._tables, places, strict=True)
         ]
 

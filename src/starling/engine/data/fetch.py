@@ -113,8 +113,9 @@ class Fetcher:
         degrees: OfPart | None = None,
         calls: Callable[[int], Calls] = lambda number: Calls(number, Channel.FETCH),
         learnt_calls: Callable[[int], Calls] = lambda number: Calls(number, Channel.EMBEDDINGS),
+        counted: bool = True,
     ) -> None:
-        self._calls, self._learnt_calls = calls, learnt_calls
+        self._calls, self._learnt_calls, self._counted = calls, learnt_calls, counted
         self._store, self._edge_tables, self._embeddings = store, tuple(edge_tables), embeddings
         self._features = features or OneTable(store, scaled)
         places = store.places
@@ -134,9 +135,10 @@ class Fetcher:
         store, calls = self._store, self._calls(sampled.scheduled.number)
         with store.places.team.ledger.apart() as sent:
             inputs = sampled.inputs
-            features = self._features.begin(inputs, calls)
+            once = all(block.degree is None for block in sampled.blocks)  # else a node may be seen at several times
+            features = self._features.begin(inputs, calls, counted=self._counted, distinct=once)
             y = store.begin_pull("y", sampled.scheduled.targets, calls) if self._has_labels else None
-            columns = store.begin_pull(_COLUMNS, inputs, calls)
+            columns = store.begin_pull(_COLUMNS, inputs, calls, distinct=once)
             tables = tuple(
                 {name: store.begin_pull(name, block.edge, calls, kind="edge") for name in self._edge_tables}
                 for block in sampled.blocks

@@ -44,7 +44,7 @@ class HaloPlaces:
         for hop, bounds in enumerate(shard.send_offsets[:hops].tolist()):
             for part in range(len(self._parts)):
                 rows = shard.send_rows[bounds[part] : bounds[part + 1]]
-                begin, end = np.searchsorted(rows, [start, stop]).tolist()
+                begin, end = np.searchsorted(rows, np.array([start, stop], rows.dtype)).tolist()
                 if begin < end:
                     yield part, int(self._halo_of(part)[hop, owner]) + begin, np.asarray(rows[begin:end], np.int64)
 

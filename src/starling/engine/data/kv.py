@@ -69,8 +69,20 @@ class KeyValueStore:
         """
         return self.begin_pull(name, ids, calls, kind=kind, counted=counted).rows()
 
-    def begin_pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node", counted: bool = True) -> Pending:
-        """Send what this worker asks others for; the rows are to be had from the result."""
+    def begin_pull(
+        self,
+        name: str,
+        ids: NDArray[Any],
+        calls: Calls,
+        *,
+        kind: Kind = "node",
+        counted: bool = True,
+        distinct: bool = False,
+    ) -> Pending:
+        """Send what this worker asks others for; the rows are to be had from the result.
+
+        Each row is asked for once; where the ids are known to be `distinct`, that needs no sort.
+        """
         ids = np.ascontiguousarray(ids)
         offsets = self.places.parts.offsets if kind == "node" else self.places.first_entry
         self._check(name, ids, kind, int(offsets[-1]))
@@ -78,7 +90,9 @@ class KeyValueStore:
         kept = self._kept.get(name) if kind == "node" else None
         peers = self.places.far if kept is None else self.places.team.peers
         cache = self._caches.get(name) if kind == "node" else None
-        asked = {peer: _ask(ids, self._places_at(by_part, peer), cache) for peer in peers}
+        asked = {
+            peer: _ask(ids, self._places_at(by_part, peer), cache, once=kept is not None or not distinct) for peer in peers
+        }
         tag, answers = (calls.forward(), calls.forward()) if peers else (0, 0)
         team = self.places.team
         hearing = team.links.ask_for_lists(list(asked), tag) if asked else dict[int, NDArray[np.int64]]
@@ -116,31 +130,33 @@ class KeyValueStore:
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """What is asked of one worker: `wanted` ids, each once; the row of wanted[answer_of[k]] belongs at places[k].
+    """What is asked of one worker: `wanted` ids; the row of wanted[answer_of[k]] belongs at places[k].
 
-    Rows at `cached_places` are rows `cached_rows` of the cache.
+    `answer_of` is None where ids are asked for in the order of their places. Rows at `cached_places` are rows `cached_rows` of the
+    cache.
     """
 
     wanted: NDArray[Any]
     places: NDArray[np.int64]
-    answer_of: NDArray[np.int64]
+    answer_of: NDArray[np.int64] | None
     cached_places: NDArray[np.int64]
     cached_rows: NDArray[np.int64]
 
 
-def _ask(ids: NDArray[Any], places: NDArray[np.int64], cache: StaticCache | None) -> _Question:
+def _ask(ids: NDArray[Any], places: NDArray[np.int64], cache: StaticCache | None, *, once: bool) -> _Question:
+    """`once`: ids may repeat and are asked for once each, in order, as owners need them to add up what comes back."""
     cached_places, cached_rows = places[:0], places[:0]
     if cache is not None:
         row = cache.find(ids[places])
         known = row >= 0
         cached_places, cached_rows, places = places[known], row[known], places[~known]
-    wanted, answer_of = np.unique(ids[places], return_inverse=True)
+    wanted, answer_of = np.unique(ids[places], return_inverse=True) if once else (ids[places], None)
     return _Question(wanted, places, answer_of, cached_places, cached_rows)
 
 
 @dataclass(eq=False)
 class Pending:
-    """A pull under way: its requests are sent. Every worker asks for the rows of its pulls in the same order."""
+    """A pull under way: its requests are sent. Every worker serves its pulls in the same order; then rows may be read in any."""
 
     _places: Places
     _table: KeptTable | InPlaceTable
@@ -158,8 +174,9 @@ class Pending:
 
     @property
     def nbytes(self) -> int:
-        """What its rows take."""
-        return len(self._ids) * math.prod(self._table.row_shape) * self._table.dtype.itemsize
+        """What its rows take, those that come from others twice: as they come, and where they belong."""
+        far = sum(len(question.wanted) for question in self._asked.values())
+        return (len(self._ids) + far) * math.prod(self._table.row_shape) * self._table.dtype.itemsize
 
     def serve(self) -> None:
         """Answer what others ask for, then read the rows at hand; all that is left for `rows` is to wait for others' answers."""
@@ -184,8 +201,11 @@ class Pending:
         self.serve()
         assert self._served is not None
         for peer, came in self._served.coming:
-            question = self._asked[peer]
-            move_rows(came.numpy().view(self._served.words.dtype), question.answer_of, self._served.words, question.places)
+            question, rows, words = self._asked[peer], came.numpy().view(self._served.words.dtype), self._served.words
+            if question.answer_of is None:
+                scatter_rows(rows, question.places, words)
+            else:
+                move_rows(rows, question.answer_of, words, question.places)
         return self._served.out
 
     def push(self, values: NDArray[Any], calls: Calls) -> None:
@@ -199,6 +219,7 @@ class Pending:
         coming = team.receive_each(tag, shapes, torch.from_numpy(values[:0]).dtype)
         for peer, question in self._asked.items():
             if len(question.wanted):
+                assert question.answer_of is not None, "asked for once each"
                 parcel = team.links.parcel(peer, (len(question.wanted), values.shape[1]), torch.from_numpy(values[:0]).dtype)
                 parcel.numpy()[...] = _summed(values, question.places, question.answer_of, len(question.wanted))
                 team.ledger.sent(peer, parcel.nbytes)
@@ -259,16 +280,16 @@ class Pending:
             team.links.send(peer, self._answers, parcel)
 
     def _gather(self, wanted: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        """Own rows by id, ascending, as bytes."""
+        """Own rows by id, as bytes."""
         table = self._table
         if not isinstance(table, InPlaceTable):
             first = int(self._places.worker_bounds[self._places.team.rank])
             out[...] = words_of(table.rows(wanted - first)).view(np.uint8)
             return
         words = out.view(np.uint32 if out.shape[1] % 4 == 0 else np.uint8)
-        bounds = np.searchsorted(wanted, self._offsets)
+        by_part = group_by_range(wanted, self._offsets)
         for part in self._places.own:
-            places = np.arange(bounds[part], bounds[part + 1])
+            places = by_part.of(part, part + 1)
             table.move(part, wanted[places] - self._offsets[part], words, places)
 
 

@@ -7,7 +7,7 @@ look at their own shards and send what they found. What is made of a part's list
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -39,6 +39,15 @@ class _Opened(Generic[Lists]):
     first_entry: int
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Rows that somebody asks about, with their limits, and by part."""
+
+    rows: NDArray[Any]
+    limits: Limits
+    grouped: Grouped
+
+
 class AllLists(Generic[Lists]):
     """The lists of the whole partitioned graph, `make` of each part's; rows are global ids. All workers ask in the same order."""
 
@@ -55,29 +64,24 @@ class AllLists(Generic[Lists]):
         self, rows: NDArray[Any], calls: Calls, take: Callable[[Lists, NDArray[Any], Limits], Taken], limits: Limits = None
     ) -> Taken:
         """In-edges of rows: what `take` takes of each part's lists, given local rows and their limits."""
+
+        def pieces(parts: Sequence[int], asked: _Asked) -> list[Piece]:
+            return [
+                Piece(at, take(opened.lists, local, until), opened.ids, opened.first_entry)
+                for opened, at, local, until in self._by_part(parts, asked)
+            ]
+
         places, team = self._places, self._places.team
-        grouped = group_by_range(rows, places.parts.offsets)
-
-        def pieces(parts: Sequence[int], rows: NDArray[Any], limits: Limits, grouped: Grouped) -> list[Piece]:
-            found = []
-            for part in parts:
-                at = grouped.of(part, part + 1)
-                if len(at):
-                    opened = self._part(part)
-                    local = rows[at] - rows.dtype.type(opened.first)
-                    taken = take(opened.lists, local, None if limits is None else limits[at])
-                    found.append(Piece(at, taken, opened.ids, opened.first_entry))
-            return found
-
+        mine = self._asked(rows, limits)
         if not places.far:
-            return self._joined(len(rows), pieces(places.here, rows, limits, grouped))
-        theirs = self._theirs(grouped)
+            return self._joined(len(rows), pieces(places.here, mine))
+        theirs = self._theirs(mine.grouped)
         asked = self._ask(theirs, rows, limits, calls)
         tags = [calls.forward() for _ in range(4)]
-        for worker, (wanted, until) in asked.items():
-            mine = pieces(places.own, wanted, until, group_by_range(wanted, places.parts.offsets))
-            _send(team, worker, tags, self._joined(len(wanted), mine), entries=self._entries)
-        found = pieces(places.here, rows, limits, grouped)
+        for worker, wanted in asked.items():
+            answer = self._joined(len(wanted.rows), pieces(places.own, wanted))
+            _send(team, worker, tags, answer, entries=self._entries)
+        found = pieces(places.here, mine)
         counts = {worker: len(at) for worker, at in theirs.items()}
         for worker, taken in _receive(team, tags, counts, places.id_type, entries=self._entries).items():
             found.append(Piece(theirs[worker], taken))
@@ -91,50 +95,56 @@ class AllLists(Generic[Lists]):
         limits: Limits = None,
     ) -> NDArray[np.int64]:
         """A number for each row: what `count` finds in its part's lists, given local rows and their limits."""
+
+        def counted(parts: Sequence[int], asked: _Asked) -> NDArray[np.int64]:
+            out = np.zeros(len(asked.rows), np.int64)
+            for opened, at, local, until in self._by_part(parts, asked):
+                out[at] = count(opened.lists, local, until)
+            return out
+
         places, team = self._places, self._places.team
-
-        def counted(parts: Sequence[int], rows: NDArray[Any], limits: Limits, grouped: Grouped) -> NDArray[np.int64]:
-            out = np.zeros(len(rows), np.int64)
-            for part in parts:
-                at = grouped.of(part, part + 1)
-                if len(at):
-                    opened = self._part(part)
-                    local = rows[at] - rows.dtype.type(opened.first)
-                    out[at] = count(opened.lists, local, None if limits is None else limits[at])
-            return out
-
-        grouped = group_by_range(rows, places.parts.offsets)
-        out = counted(places.here, rows, limits, grouped)
+        mine = self._asked(rows, limits)
         if not places.far:
-            return out
-        theirs = self._theirs(grouped)
+            return counted(places.here, mine)
+        theirs = self._theirs(mine.grouped)
         asked = self._ask(theirs, rows, limits, calls)
         tag = calls.forward()
-        for worker, (wanted, until) in asked.items():
-            answer = counted(places.own, wanted, until, group_by_range(wanted, places.parts.offsets))
-            send_array(team, worker, tag, answer)
+        for worker, wanted in asked.items():
+            send_array(team, worker, tag, counted(places.own, wanted))
+        out = counted(places.here, mine)
         counts = {worker: len(at) for worker, at in theirs.items()}
         for worker, numbers in receive_arrays(team, tag, counts, np.int64).items():
             out[theirs[worker]] = numbers
         return out
+
+    def _asked(self, rows: NDArray[Any], limits: Limits) -> _Asked:
+        return _Asked(rows, limits, group_by_range(rows, self._places.parts.offsets))
+
+    def _by_part(
+        self, parts: Sequence[int], asked: _Asked
+    ) -> Iterator[tuple[_Opened[Lists], NDArray[np.int64], NDArray[Any], Limits]]:
+        """Each of these parts with places of rows that lie in it, their local rows and limits."""
+        for part in parts:
+            at = asked.grouped.of(part, part + 1)
+            if len(at):
+                opened, limits = self._part(part), asked.limits
+                yield opened, at, asked.rows[at] - asked.rows.dtype.type(opened.first), None if limits is None else limits[at]
 
     def _theirs(self, grouped: Grouped) -> dict[int, NDArray[np.int64]]:
         """Places of rows that lie with workers of other hosts."""
         places = self._places
         return {w: grouped.of(places.parts_of(w).start, places.parts_of(w).stop) for w in places.far}
 
-    def _ask(
-        self, theirs: dict[int, NDArray[np.int64]], rows: NDArray[Any], limits: Limits, calls: Calls
-    ) -> dict[int, tuple[NDArray[Any], Limits]]:
+    def _ask(self, theirs: dict[int, NDArray[np.int64]], rows: NDArray[Any], limits: Limits, calls: Calls) -> dict[int, _Asked]:
         """Tell others which rows are asked of them, and until when; what they ask for here."""
         team, far = self._places.team, self._places.far
         asked = team.ask(far, calls.forward(), {worker: rows[at] for worker, at in theirs.items()})
         wanted = {worker: found.astype(rows.dtype) for worker, found in asked.items()}
         if limits is None:
-            return {worker: (found, None) for worker, found in wanted.items()}
+            return {worker: self._asked(found, None) for worker, found in wanted.items()}
         exact = limits.astype(np.int64 if limits.dtype.kind in "iub" else np.float64)  # eight bytes, sent as they are
         told = team.ask(far, calls.forward(), {worker: exact[at].view(np.int64) for worker, at in theirs.items()})
-        return {worker: (found, told[worker].view(exact.dtype)) for worker, found in wanted.items()}
+        return {worker: self._asked(found, told[worker].view(exact.dtype)) for worker, found in wanted.items()}
 
     def _joined(self, rows: int, found: Sequence[Piece]) -> Taken:
         if len(found) == 1 and found[0].ids is None and found[0].first_entry == 0 and len(found[0].places) == rows:

@@ -38,7 +38,7 @@ class Sampled:
         return self.inputs.nbytes + sum(
             array.nbytes
             for block in self.blocks
-            for array in (block.offsets, block.neighbours, block.edge, block.row_scale, block.edge_scale)
+            for array in (block.offsets, block.neighbours, block.edge, block.row_scale, block.edge_scale, block.degree)
             if array is not None
         )
 

@@ -21,18 +21,18 @@ from starling.nn.inputs import LearntRows
 class OwnRows(LearntRows):
     """Rows of a table in this process: of one process's nodes, or those of a worker that owns them.
 
-    `index` None are all rows; where the table is in memory, these are read and moved in place. A node that a step sees at several
-    times (plan/timed.py) is named as often: its row is read for each, and moved once, by the sum of their gradients.
+    `index` None are all rows; where the table is in memory, these are read and moved in place. With `repeats` a node
+    that a step sees at several times (plan/timed.py) is named as often: its row is moved once, by the sum of their gradients.
     """
 
-    def __init__(self, table: EmbeddingTable, index: NDArray[Any] | None, places: Tensor | None = None) -> None:
+    def __init__(
+        self, table: EmbeddingTable, index: NDArray[Any] | None, places: Tensor | None = None, *, repeats: bool = False
+    ) -> None:
         super().__init__()
         self._table, self._index, self.places = table, index, places
         self._copy_of: NDArray[np.int64] | None = None
-        if index is not None:
-            once, copy_of = np.unique(index, return_inverse=True)
-            if len(once) < len(index):
-                self._index, self._copy_of = once, copy_of
+        if index is not None and repeats:
+            self._index, self._copy_of = np.unique(index, return_inverse=True)
 
     def _read(self) -> Tensor:
         self._table.reading(self)
@@ -64,14 +64,14 @@ class EmbeddedFeatures(Features):
         self.count, self.width = fixed.count, fixed.width + (table.width if row_of is None else 0)
         self.type_widths = tuple(width or table.width for width in fixed.type_widths)
 
-    def step_rows(self, index: NDArray[Any] | None) -> tuple[NDArray[np.float32], LearntRows | None]:
+    def step_rows(self, index: NDArray[Any] | None, *, repeats: bool = False) -> tuple[NDArray[np.float32], LearntRows | None]:
         """Fixed features, and the learnt rows to be read when the step begins."""
         fixed = self.fixed.all() if index is None else self.fixed.rows(index)
         if self.row_of is None:
-            return fixed, OwnRows(self.table, index)
+            return fixed, OwnRows(self.table, index, repeats=repeats)
         row = self.row_of if index is None else self.row_of[index]
         places = np.flatnonzero(row >= 0)
-        return fixed, OwnRows(self.table, row[places], torch.from_numpy(places))
+        return fixed, OwnRows(self.table, row[places], torch.from_numpy(places), repeats=repeats)
 
     def all(self) -> NDArray[np.float32]:
         """Every row as it is now; the table itself where there is nothing else."""

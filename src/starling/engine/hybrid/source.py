@@ -18,6 +18,7 @@ from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.manifest import Labels
+from starling.core.times import no_later
 from starling.engine.features import DenseFeatures, Features, NoFeatures
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.later_graph import LaterGraph
@@ -171,7 +172,7 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
 
 def _before(graph: WorkerGraph, time: float, exchange: TeamExchange) -> WorkerGraph:
     """A worker's graph as it was at a time: later edges are left out, and degrees counted again over all workers."""
-    chosen = graph.edge_column("time") <= time
+    chosen = no_later(graph.edge_column("time"), time)
     left = np.diff(np.concatenate([[0], np.cumsum(chosen)])[graph.incoming.offsets]).astype(np.float64)
     degree = exchange.pull(exchange.push_sum(torch.from_numpy(left)[:, None]))[:, 0]
     return graph.only(chosen, degree.numpy().astype(np.int64))

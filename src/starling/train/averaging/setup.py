@@ -9,11 +9,11 @@ from starling.engine.data.parts_source import open_parts_source
 from starling.engine.data.shelf import Shelf
 from starling.nn.model import LayeredModel
 from starling.train.averaging.parts_work import PartsPlan, PartsWork
+from starling.train.budget import budget
 from starling.train.config import RunConfig
 from starling.train.graph_checks import check_data_parallel
 from starling.train.setup import (
     Setup,
-    budget,
     check_choices,
     check_outputs,
     check_shapes,

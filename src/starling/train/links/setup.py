@@ -17,6 +17,7 @@ from starling.plan.links.negatives import (
 )
 from starling.plan.links.strategy import LinkStrategy, check_dealt
 from starling.store.parts import open_parts
+from starling.train.budget import budget
 from starling.train.config import RunConfig
 from starling.train.embeddings import check_embeddings, table_of
 from starling.train.graph_checks import check_edges, check_features_fit
@@ -29,7 +30,6 @@ from starling.train.links.team_setup import data_link_work, hybrid_link_work
 from starling.train.links.work import OwnLinkWork
 from starling.train.setup import (
     Setup,
-    budget,
     check_choices,
     check_outputs,
     check_shapes,
