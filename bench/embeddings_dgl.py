@@ -68,6 +68,7 @@ def train(rank: int, args: argparse.Namespace, answers) -> None:
         for inputs, outputs, blocks in batches:
             loss = cross_entropy(model(blocks, rows(inputs)), y[outputs])
             dense.zero_grad()
+            sparse.zero_grad()  # lets go of the rows of steps before
             loss.backward()
             dense.step()
             sparse.step()

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from starling.cli import demo
 from starling.cli.main import run
 from tests.support.command import starling
 from tests.support.data import DATA, real_graph
@@ -87,6 +88,29 @@ def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert printed.err == ""
     assert run(["inspect", str(tmp_path / "g"), "--verify"]) == 0
     assert "All checksums match." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    """All its commands, on a graph of 400 nodes."""
+    small = [
+        (why, command.replace("50000", "400").replace("1000000", "4000").replace("--epochs 30", "--epochs 2"))
+        for why, command in demo._STEPS
+    ]
+    monkeypatch.setattr(demo, "_STEPS", small)
+    monkeypatch.setenv("STARLING_THREADS", "1")
+    place = tmp_path / "demo"
+    assert run(["demo", "-o", str(place), *(["--json"] if as_json else [])]) == 0
+    printed = capsys.readouterr()
+    if as_json:
+        told = json.loads(printed.out)
+        assert told["commands"] == [f"starling {command.format(place=place)}" for _, command in small]
+        assert 0 < told["test"] <= 1
+    else:
+        assert "of the test nodes are classified rightly" in printed.out
+    assert len((place / "predictions.csv").read_text().splitlines()) == 401
+    assert run(["demo", "-o", str(place)]) == 2
+    assert "exists already. Pass --force" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["", "import", "generate", "export", "inspect", "partition", "doctor", "demo"])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from starling.core.errors import StarlingError
 from starling.infer.row_table import RowTable
 
 
@@ -27,3 +31,23 @@ def test_rows(memory: int, cuts: list[int], index: list[int]) -> None:
 
 def test_no_rows() -> None:
     assert RowTable(0, 5, memory=0).read(0, 0).shape == (0, 5)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool) -> None:
+    """Found out when the file is made: a page that cannot be written later would be a signal."""
+
+    def full(file: int, start: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StarlingError, match=r"No room for 12\.0 KiB of a layer's rows in .*No space left on device"):
+        RowTable(1024, 3, memory=0, path=tmp_path / "rows" if shared else None)
+
+
+def test_rows_of_a_file_read_into_memory(tmp_path: Path) -> None:
+    values = np.arange(60, dtype=np.float32).reshape(20, 3)
+    table, out = RowTable(20, 3, memory=0, path=tmp_path / "rows"), np.empty((5, 3), np.float32)
+    table.write(0, values)
+    table.read_into(7, out)
+    np.testing.assert_array_equal(out, values[7:12])

@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -27,18 +28,34 @@ _STEPS = (
 )  # fmt: skip
 
 
+_REACHED = ("metric", "train", "val", "test", "seconds", "peak_rss_bytes")
+
+
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the demo's directories go.")] = Path("demo"),
     force: Annotated[bool, typer.Option("--force", help="Run again over an earlier demo.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and all else to standard error.")] = False,
 ) -> None:
     """Run Starling from end to end on a built-in graph, showing each command."""
-    from starling.cli.main import run
-
     if output.exists() and not force:
         raise InputError(f"{output} exists already. Pass --force to run the demo again, or -o for another place.")
     output.mkdir(parents=True, exist_ok=True)
     if (output / "run" / "config.toml").is_file():  # a run is never overwritten, not even with --force
         shutil.rmtree(output / "run")
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        commands = _run_all(output, force)
+    reached = json.loads((output / "run" / "summary.json").read_text())
+    if as_json:
+        print(json.dumps({"output": str(output), "commands": commands, **{name: reached[name] for name in _REACHED}}))
+    else:
+        print(f"\nDone: {reached['test']:.1%} of the test nodes are classified rightly. Everything is in {output}/.")
+
+
+def _run_all(output: Path, force: bool) -> list[str]:
+    """All steps, each shown before it is run; the command lines."""
+    from starling.cli.main import run
+
+    lines = []
     for number, (why, command) in enumerate(_STEPS, start=1):
         line = command.format(place=shlex.quote(str(output)))
         again = ["--force"] if force and " -o " in command else []
@@ -46,5 +63,5 @@ def demo(
         if status := run([*shlex.split(line), *again]):
             print(f"The demo stopped at step {number}.", file=sys.stderr)
             raise typer.Exit(status)
-    reached = json.loads((output / "run" / "summary.json").read_text())
-    print(f"\nDone: {reached['test']:.1%} of the test nodes are classified rightly. Everything is in {output}/.")
+        lines.append(f"starling {line}")
+    return lines

@@ -76,7 +76,7 @@ def run(arguments: list[str]) -> int:
             return _complain(_usage_sentence(error), 2)
         raise
     if status == _INTERRUPTED:
-        return _complain("Interrupted; nothing half-written was left behind.", status)
+        return _complain("Interrupted; nothing half-written is left, and a run that had begun keeps what it learnt.", status)
     return status if isinstance(status, int) else 0
 
 

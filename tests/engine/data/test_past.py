@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from starling.core.errors import InputError
 from starling.store.graph import Graph
 from starling.train.config import RunConfig, merged
 from tests.engine.data.cases import data_config, learn_on_hosts, stage_threads, uneven_parts
-from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, learn_together
+from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, cut, learn_together
 from tests.support.trainable import trainable_graph
 
 NODES, EDGES = 61, 260
@@ -102,6 +103,53 @@ def test_learnt_rows_have_pasts_too(tmp_path: Path) -> None:
     for seen in learn_on_hosts(config, tmp_path / "team", [0, 1, 1]):
         assert_same(seen, alone)
         assert seen.test == pytest.approx(alone.test, abs=1e-6)
+
+
+def test_caches_more_workers_than_parts_and_what_is_counted(graph: Graph, parts: Path, tmp_path: Path) -> None:
+    """A cache changes no bit; rows that evaluations read, however often, are not among those of training."""
+    how = {"past": True, "batch_size": 12, "fanouts": [3, 2]}
+
+    def run(name: str, path: Path, hosts: list[int], every: int, **team: Any) -> tuple[Any, list[Any]]:
+        config = data_config(path, len(hosts), MODELS["sage"], how, shuffle="global", epochs=3, **team)
+        config = RunConfig.from_tables(merged(config.to_tables(), {"run": {"evaluate_every": every}}))
+        seen = learn_on_hosts(config, tmp_path / name, hosts)[0]
+        lines = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        counts = [
+            [sum(line["workers"][rank]["fetched"][key] for line in lines) for key in ("near", "far", "cached")]
+            for rank in (0, 1)
+        ]
+        return seen, counts
+
+    seen, counts = run("plain", parts, [0, 1], 3)
+    often, same = run("often", parts, [0, 1], 1)
+    np.testing.assert_array_equal(often.losses, seen.losses)
+    assert counts[0][1] > 0
+    assert same == counts
+    cached, fewer = run("cached", parts, [0, 1], 3, cache=400)
+    assert_identical(cached, seen)
+    assert fewer[0][2] > 0
+    two = cut(graph, tmp_path / "two", 2, np.arange(NODES) % 2)
+    crowd, _ = run("crowd", two, [0, 0, 1, 1], 3)
+    assert_same(crowd, seen)
+
+
+def test_whole_numbers_at_nodes_and_fractions_at_edges(tmp_path: Path) -> None:
+    """An edge at 3.2 is there before 3.5, though nodes' times are whole."""
+    draw = np.random.default_rng(4)
+    tables = {"time": draw.choice([1.0, 3.2, 3.7], EDGES)}
+    graph = trainable_graph(
+        tmp_path / "g", nodes=NODES, edges=EDGES, edge_tables=tables, time=draw.integers(2, 9, NODES), without=("val",)
+    )
+    parts = uneven_parts(graph, tmp_path / "p")
+    how = {"name": "mini", "past": True, "batch_size": 20, "fanouts": [3, 2]}
+
+    def config(path: Path, workers: int, **team: Any) -> RunConfig:
+        made = config_of(path, workers, MODELS["sage"], how, **team)
+        return RunConfig.from_tables(merged(made.to_tables(), {"data": {"before": 3.5}}))
+
+    (alone,) = learn_together(config(graph.path, 1), tmp_path / "alone")
+    team = learn_on_hosts(config(parts, 2, parallel="data", shuffle="global"), tmp_path / "team", [0, 1])
+    assert_same(team[0], alone)
 
 
 @pytest.mark.parametrize(
