@@ -20,8 +20,8 @@ from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, MakeHops, Neighbourhood, OwnParts
 from starling.engine.data.past import PastSampler, past_lists
 from starling.engine.data.places import Places, open_places
-from starling.engine.data.sample import BlockSampler
-from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, TrainingNodes
+from starling.engine.data.sample import BlockSampler, Sampled
+from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, Scheduled, TrainingNodes
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import normalized, scaling_of
@@ -76,11 +76,14 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         fill_cache(store, tables, config.team.cache, chance, calls)
     features, ledger = pulled_features(config, source, store), team.ledger
     past = _past(config, how, source, store, layers) if how.past else None
+    sample: Callable[[Scheduled], Sampled]
+    if past is None:
+        sample = BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed, ledger)
+    else:
+        sample = past(0, ledger=ledger)
     stages = Stages(
         schedule=schedule,
-        sample=past(0, ledger=ledger)
-        if past is not None
-        else BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed, ledger),
+        sample=sample,
         fetch=_fetcher(config, source, store, features),
         compact=Compactor(team, run.seed),
         copy=DeviceCopy(run.device),
