@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -223,19 +224,27 @@ MODELS: dict[str, Entry] = {
 }
 
 
+_ONE_AT_A_TIME = threading.Lock()
+"""Modules that are not ours draw their first weights from torch's one generator, which all threads share."""
+
+
 def build_model(spec: ModelSpec, seed: int = 0) -> nn.Module:
     """Make a model: a name of the table, ``pyg:ConvName``, or ``file.py:Class``; its weights depend on the seed alone."""
-    if spec.name.startswith("pyg:"):
-        settings = model_settings(spec)
-        model: nn.Module = _stack(
-            lambda spec, s: lambda fan_in, fan_out, last: pyg_layer(spec.name[4:], fan_in, fan_out, s.options)
-        )(spec, settings)
-    elif place := ClassPlace.parse(spec.name):
-        model = _users_model(spec, place)
-    else:
-        model = _entry(spec.name).make(spec, model_settings(spec))
-    initialise(model, seed)
+    with _ONE_AT_A_TIME:
+        model = _made(spec)
+        initialise(model, seed)
     return model
+
+
+def _made(spec: ModelSpec) -> nn.Module:
+    if spec.name.startswith("pyg:"):
+        made: nn.Module = _stack(
+            lambda spec, s: lambda fan_in, fan_out, last: pyg_layer(spec.name[4:], fan_in, fan_out, s.options)
+        )(spec, model_settings(spec))
+        return made
+    if place := ClassPlace.parse(spec.name):
+        return _users_model(spec, place)
+    return _entry(spec.name).make(spec, model_settings(spec))
 
 
 def model_settings(spec: ModelSpec) -> Record:
