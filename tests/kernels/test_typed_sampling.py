@@ -40,6 +40,7 @@ def slow(
                 slot += drawn
         else:
             chosen = []
+            number = {j: k for k, j in enumerate(sorted(j for found in allowed.values() for j in found))}
             for t, fanout in enumerate(rules.fanouts.tolist()):
                 found = allowed[t]
                 if fanout < 0 or len(found) <= fanout:
@@ -47,7 +48,7 @@ def slow(
                     continue
                 left, wanted = len(found), fanout
                 for j in found:
-                    if wanted and (wanted == left or draw_unit(KEY, int(position[i]), j - first) * left < wanted):
+                    if wanted and (wanted == left or draw_unit(KEY, int(position[i]), number[j]) * left < wanted):
                         chosen.append((j, len(found) / fanout))
                         wanted -= 1
                     left -= 1
@@ -56,6 +57,21 @@ def slow(
                 scales.append(scale)
         offsets.append(len(entries))
     return offsets, entries, scales
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_sample_of_the_past_is_that_of_a_graph_without_younger_edges(replace: bool) -> None:
+    draw = np.random.default_rng(5)
+    pairs, times, kinds = draw.integers(0, 6, (120, 2)).astype(np.int32), draw.integers(0, 10, 120), draw.integers(0, 2, 120)
+    rows, fanouts = np.arange(6, dtype=np.int32), np.array([2, 3])
+
+    def taken(kept: np.ndarray, limit: int) -> tuple[list[int], list[int]]:
+        lists = csr_from_pairs(pairs[kept], 6)
+        rules = EdgeRules(fanouts, kinds[kept][lists.edge], times[kept][lists.edge])
+        found = take_by_rules(lists, rules, rows, rows.astype(np.int64), np.full(6, limit), KEY, replace=replace)
+        return found.offsets.tolist(), found.neighbours.tolist()
+
+    assert taken(np.arange(120), 4) == taken(np.flatnonzero(times <= 4), 9)
 
 
 @st.composite
