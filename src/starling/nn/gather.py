@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
 Reduce = Literal["sum", "mean", "max", "softmax"]
@@ -65,9 +66,23 @@ class PairAttention:
 
 @dataclass(frozen=True, eq=False)
 class ByRelation:
-    """RGCN: the row times the matrix of the edge's relation; `weight` [R, F, F'], or [R, B, F/B, F'/B] for diagonal blocks."""
+    """RGCN: the row times the matrix of the edge's relation; `weight` [R, F, F'], or [R, B, F/B, F'/B] for diagonal blocks.
+
+    With `mix` [R, B] the matrices are combinations of B bases: W_r = Σ_b mix[r, b] weight[b], with `weight` [B, F, F'].
+    """
 
     weight: Tensor
+    mix: Tensor | None = None
+
+    @property
+    def relations(self) -> int:
+        """R."""
+        return len(self.weight if self.mix is None else self.mix)
+
+    @property
+    def matrices(self) -> Tensor:
+        """The matrix of each relation."""
+        return self.weight if self.mix is None else torch.einsum("rb,bio->rio", self.mix, self.weight)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from starling.core.errors import InputError
@@ -48,13 +50,19 @@ class Relation:
         return self._distinct[1]
 
 
-def split_by_relation(graph: LocalGraph, relations: int) -> list[Relation]:
-    """The edges of each relation, rows without any left out."""
+def checked_types(graph: LocalGraph, relations: int) -> NDArray[Any]:
+    """The relation of every edge [E]."""
     if graph.edge_type is None:
         raise InputError("Expected a relation type for every edge, got a graph without edge types. Import it with edge types.")
-    kinds, rows = graph.edge_type.numpy(), graph.edge_destination.numpy()
+    kinds: NDArray[Any] = graph.edge_type.cpu().numpy()
     if len(kinds) and not 0 <= int(kinds.min()) <= int(kinds.max()) < relations:
         raise InputError(f"Expected edge types in [0, {relations}), got {int(kinds.min())} … {int(kinds.max())}.")
+    return kinds
+
+
+def split_by_relation(graph: LocalGraph, relations: int) -> list[Relation]:
+    """The edges of each relation, rows without any left out."""
+    kinds, rows = checked_types(graph, relations), graph.edge_destination.numpy()
     order = np.argsort(kinds, kind="stable")
     bounds = np.searchsorted(kinds[order], np.arange(relations + 1))
     neighbours, parts = graph.neighbours.numpy(), []

@@ -21,6 +21,7 @@ from starling.nn.gather import Attention, ByRelation, Copy, Gather, Messages, Pa
 from starling.nn.graph import LocalGraph
 from starling.nn.ops import attend, plain, sums
 from starling.nn.relation_attention import attend_relations
+from starling.nn.relation_bases import bases_are_cheaper, sum_bases
 from starling.nn.relations import relations_of, sum_relations
 from starling.nn.reuse import Constants
 
@@ -160,10 +161,12 @@ class View:
         rows = self.exchange.pull(rows)
         if self.exchange.spread and reduce == "mean" and self.graph.relation_degree is None:
             raise InputError("Expected 'relation_degree' for a mean by relation over a vertex-cut, got none.")
-        parts = relations_of(self.graph, len(gather.weight))
-        partial = sum_relations(
-            parts, gather.weight, rows, self.graph.destinations, self.graph.edge_scale, mean=reduce == "mean"
-        )
+        graph, mean = self.graph, reduce == "mean"
+        if gather.mix is not None and bases_are_cheaper(graph, gather.weight, gather.mix, rows):
+            partial = sum_bases(graph, gather.weight, gather.mix, rows, mean=mean)
+        else:
+            parts = relations_of(graph, gather.relations)
+            partial = sum_relations(parts, gather.matrices, rows, graph.destinations, graph.edge_scale, mean=mean)
         return self.exchange.push_sum(partial)
 
     def _relation_attention(self, gather: RelationAttention, rows: Tensor) -> Tensor:

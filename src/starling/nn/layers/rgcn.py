@@ -47,8 +47,7 @@ class RGCN(Layer):
 
     def gather(self, view: View, node: Node) -> ByRelation:
         """The matrix of each relation."""
-        weight = self.weight if self.mix is None else torch.einsum("rb,bio->rio", self.mix, self.weight)
-        return ByRelation(weight)
+        return ByRelation(self.weight, self.mix)
 
     def update(self, view: View, node: Node, aggregate: Tensor) -> Tensor:
         """Add the root's product and the bias."""

@@ -35,6 +35,14 @@ def sum_neighbours(
     return out if row_scale is None else out * row_scale.to(x.dtype)[:, None]
 
 
+def sum_by_heads(graph: LocalGraph, x: Tensor, edge_weight: Tensor, width: int) -> Tensor:
+    """Σ over neighbours with H weights an edge [E, H], side by side or added up (`sums.sum_by_heads`), [D, width]."""
+    messages = split_columns(x[graph.neighbours.long()], 1 if width > x.shape[1] else edge_weight.shape[1])
+    messages = messages * edge_weight[:, :, None]
+    messages = messages.flatten(1) if width > x.shape[1] else messages.sum(1)
+    return x.new_zeros(graph.destinations, width).index_add(0, graph.edge_destination, messages)
+
+
 def max_neighbours(graph: LocalGraph, x: Tensor) -> Tensor:
     """The largest value among the neighbours, [D, F]; zero for a row without any."""
     x = x.float() if x.dtype == torch.bfloat16 else x

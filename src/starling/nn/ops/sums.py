@@ -30,6 +30,16 @@ def sum_neighbours(
     return result
 
 
+def sum_by_heads(adjacency: Adjacency, x: Tensor, edge_weight: Tensor, width: int) -> Tensor:
+    """Σ over neighbours with H weights an edge, [rows, width]; gradients reach `x` and `edge_weight` [E, H].
+
+    Where `width` is H times that of x, every head sums all of x, side by side; where it is the H-th part, head h sums its columns
+    of x, and all are added.
+    """
+    result: Tensor = applied(_SumByHeads, x, edge_weight, adjacency, width)
+    return result
+
+
 def max_neighbours(adjacency: Adjacency, x: Tensor) -> Tensor:
     """The largest value among the neighbours, [rows, F]; zero for a row without any."""
     result: Tensor = applied(_Maximum, x, adjacency)
@@ -79,6 +89,34 @@ class _WeightedSum(Function):
             edge_dots(adjacency, factors, rows(gradient), rows(x.to(gradient.dtype)), into.numpy())
             weight_gradient = into[:, 0]
         return x_gradient, weight_gradient, None, None, None, None
+
+
+class _SumByHeads(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edge_weight: Tensor, adjacency: Adjacency, width: int) -> Tensor:
+        kind = accumulator(x)
+        nothing = array(None, kind)
+        factors = Coefficients(array(edge_weight, kind).reshape(-1), nothing, nothing, nothing, edge_weight.shape[1])
+        out = torch.empty(adjacency.rows, width, dtype=kind)
+        weighted_sum(adjacency, factors, rows(x), rows(out))
+        ctx.adjacency, ctx.factors = adjacency, factors
+        ctx.save_for_backward(x)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        adjacency, factors = ctx.adjacency, ctx.factors
+        (x,) = ctx.saved_tensors
+        x_gradient = weight_gradient = None
+        if ctx.needs_input_grad[0]:
+            into = torch.empty(x.shape, dtype=gradient.dtype)
+            weighted_sum(adjacency.transposed, factors.transposed(), rows(gradient), rows(into))
+            x_gradient = into.to(x.dtype)
+        if ctx.needs_input_grad[1]:
+            weight_gradient = torch.empty(len(adjacency.neighbours), factors.heads, dtype=gradient.dtype)
+            edge_dots(adjacency, factors, rows(gradient), rows(x.to(gradient.dtype)), weight_gradient.numpy())
+        return x_gradient, weight_gradient, None, None
 
 
 class _Maximum(Function):
