@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 import starling
 from starling.core.errors import InputError
+from starling.store.graph import create_graph
+from starling.stream.arrays import ArrayEdges
 from starling.stream.bridges.columns import quiet
+from starling.stream.ingest import ImportOptions
+from starling.stream.raw import RawGraph
 from tests.support import dgl
 from tests.support.pyg import Data, HeteroData
 
@@ -219,6 +223,12 @@ def test_networkx_types_come_back_by_name(place: Path) -> None:
     back = starling.to_networkx(starling.from_networkx(graph, place))
     assert dict(back.nodes(data=True)) == {"a": {"type": "person"}, "b": {"type": "dog"}}
     assert list(back.edges(data=True)) == [("a", "b", {"type": "owns"})]
+
+
+def test_networkx_keeps_inverse_relations_apart(place: Path) -> None:
+    raw = RawGraph(edges=ArrayEdges((np.array([1]), np.array([0])), {"type": np.array([0])}, name="edges"), nodes=2)
+    back = starling.to_networkx(create_graph(raw, place, ImportOptions(inverse=True)))
+    assert sorted((u, v, data["type"]) for u, v, data in back.edges(data=True)) == [(0, 1, 1), (1, 0, 0)]
 
 
 @quick

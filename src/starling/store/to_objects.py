@@ -95,7 +95,7 @@ def to_networkx(graph: Graph) -> Any:
     except ImportError as error:
         raise MissingExtra("networkx", "networkx", "Making a NetworkX graph") from error
     pairs = np.asarray(graph.edges).astype(np.int64)
-    directed = graph.manifest.directed
+    directed = graph.manifest.directed or "type" in graph.manifest.edge_tables  # the reverse of an edge may be of another type
     chosen = np.arange(len(pairs)) if directed else np.flatnonzero(pairs[:, 0] <= pairs[:, 1])
     pairs = pairs[chosen]
     repeats = len(np.unique(pairs[:, 0] * graph.nodes + pairs[:, 1])) < len(pairs)

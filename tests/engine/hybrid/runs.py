@@ -42,7 +42,7 @@ def small_graph(path: Path, *, nodes: int = 61, edges: int = 260, without_x: boo
     edge_tables = {
         "weight": draw.random(edges).astype(np.float32) + 0.5,
         "attr": draw.random((edges, 2)).astype(np.float32),
-        "type": draw.integers(0, 3, edges).astype(np.int32),
+        "type": draw.integers(0, 3, edges).astype(np.uint8),  # as imports store it
     }
     without = ("val", "x") if without_x else ("val",)
     return trainable_graph(path, nodes=nodes, edges=edges, edge_tables=edge_tables, without=without, **tables)

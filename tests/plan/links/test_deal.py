@@ -10,9 +10,9 @@ from starling.core.keyed import draw_unit
 from starling.kernels.csr import csr_from_pairs
 from starling.plan.hops import AllNeighbours, Moment, UniformNeighbours
 from starling.plan.links.deal import Deal, DealtEdges, destinations_of
-from starling.plan.links.exclude import TrainingOnly, WithoutTargets
+from starling.plan.links.exclude import WithoutTargets
 from starling.plan.source import NeighbourSource
-from tests.plan.sources import Drawn, draw_graph, graphs
+from tests.plan.sources import Drawn, graphs
 
 
 def dealt(deal: Deal, source: NeighbourSource, epoch: int = 1) -> list[set[tuple[int, int, int]]]:
@@ -84,17 +84,3 @@ def test_messages_of_a_step_are_all_edges_but_its_targets(drawn: Drawn, steps: i
         scale = 1.0 if before.row_scale is None else float(before.row_scale[row])
         expected = scale * (taken.stop - taken.start) / len(kept) if kept else scale
         np.testing.assert_allclose(after.row_scale[row], expected, rtol=1e-6)
-
-
-def test_held_out_edges_are_left_out_by_their_bits() -> None:
-    drawn = draw_graph(20, 90, 3)
-    source = drawn.source
-    trains = np.random.default_rng(0).random(len(drawn.pairs)) < 0.6
-    bits = np.packbits(trains, bitorder="little")
-    rows = np.arange(20, dtype=np.int32)
-    taken = TrainingOnly(AllNeighbours(source), source, bits).take(rows, Moment(0, 0, 0, 0))
-    expected = csr_from_pairs(drawn.pairs[trains], 20)
-    np.testing.assert_array_equal(taken.offsets, expected.offsets)
-    np.testing.assert_array_equal(taken.neighbours, expected.neighbours)
-    np.testing.assert_array_equal(source.incoming.edge[taken.entry], np.flatnonzero(trains)[expected.edge])
-    assert taken.row_scale is None

@@ -11,10 +11,10 @@ from starling.core.errors import InputError
 from starling.core.keyed import stream_key
 from starling.kernels.csr import csr_from_pairs
 from starling.plan.links.negatives import (
+    DegreeWeights,
     NegativeSampler,
     PartRanges,
     check_possible,
-    degree_weights,
     known_pairs,
 )
 from starling.plan.links.pairs import Contrast, SharedContrast, StepPairs, TargetEdges, ends_of, relations_of
@@ -64,10 +64,13 @@ def test_uniform_and_degree_have_their_shares() -> None:
     even = sampler(drawn, count=1).draw(targets_of(pairs), KEY).node[:, 0]
     assert set(even.tolist()) == {0, 1, 2, 3}
     np.testing.assert_allclose(np.bincount(even, minlength=4) / 4000, 0.25, atol=0.03)
-    weights = degree_weights(np.array([0, 1, 16, 81, 0, 0]))
-    np.testing.assert_allclose(np.diff(weights, prepend=0), [0, 1, 8, 27, 0, 0])
-    found = sampler(drawn, count=1, kind="degree", cumulative=weights).draw(targets_of(pairs), KEY).node[:, 0]
+    weights = DegreeWeights.of(np.array([0, 1, 16, 81, 0, 0]), np.array([16, 0, 0, 0, 0, 0]))
+    np.testing.assert_allclose(np.diff(weights.source, prepend=0), [0, 1, 8, 27, 0, 0])
+    found = sampler(drawn, count=1, kind="degree", by_degree=weights).draw(targets_of(pairs), KEY).node[:, 0]
     np.testing.assert_allclose(np.bincount(found, minlength=4) / 4000, np.array([0, 1, 8, 27]) / 36, atol=0.03)
+    turns = sampler(drawn, count=2, kind="degree", both_ends=True, by_degree=weights).draw(targets_of(pairs), KEY)
+    assert set(turns.node[~turns.at_source].tolist()) == {0}, "the one node with edges coming in"
+    assert set(turns.node[turns.at_source].tolist()) == {1, 2, 3}
 
 
 def test_in_batch_takes_the_same_end_of_other_targets() -> None:
@@ -131,15 +134,19 @@ def test_random_pairs_are_no_edges(drawn: Drawn, slots: int) -> None:
     edges = {(int(s), int(d)) for s, d in drawn.pairs}
     number = np.arange(7) * 3
     is_edge = lambda s, d: np.array([(int(a), int(b)) in edges for a, b in zip(s, d, strict=True)], np.bool_)  # noqa: E731
-    source, destination = random_pairs(number, slots, drawn.nodes, KEY, is_edge, lambda values: values)
-    assert source.shape == destination.shape == (7, slots)
+    draw = lambda number: random_pairs(number, slots, drawn.nodes, KEY, is_edge, lambda values: values)  # noqa: E731
     possible = drawn.nodes * (drawn.nodes - 1) - len({(s, d) for s, d in edges if s != d})
-    if possible > drawn.nodes**2 / 2:
-        found = list(zip(source.reshape(-1).tolist(), destination.reshape(-1).tolist(), strict=True))
-        assert not edges & set(found)
-        assert all(s != d for s, d in found)
-    again = random_pairs(number[3:], slots, drawn.nodes, KEY, is_edge, lambda values: values)
-    np.testing.assert_array_equal(again[0], source[3:])
+    if possible == 0:
+        with pytest.raises(InputError, match=r"Nearly every pair of the .* nodes is an edge"):
+            draw(number)
+    if possible <= drawn.nodes**2 / 2:  # sooner or later 32 draws miss the few that are left
+        return
+    source, destination = draw(number)
+    assert source.shape == destination.shape == (7, slots)
+    found = list(zip(source.reshape(-1).tolist(), destination.reshape(-1).tolist(), strict=True))
+    assert not edges & set(found)
+    assert all(s != d for s, d in found)
+    np.testing.assert_array_equal(draw(number[3:])[0], source[3:])
 
 
 def test_ends_and_relations_stand_edge_first() -> None:

@@ -72,7 +72,18 @@ def test_ranks_in_blocks_are_those_of_the_whole_matrix(typed: bool, cells: int, 
     )
     known = Known(np.concatenate([sources.query, ends.query]), np.concatenate([sources.node, ends.node]))
     kept, truth = rows[torch.from_numpy(queries.kept)], rows[torch.from_numpy(queries.truth)]
-    counts = count_better(decoder, kept, decoder(kept, truth), None, known, lambda a, b: rows[a:b], nodes)
+    blocks: list[int] = []
+
+    def candidates(start: int, stop: int) -> torch.Tensor:
+        blocks.append(stop - start)
+        return rows[start:stop]
+
+    counts = count_better(decoder, kept, decoder(kept, truth), None, known, candidates, nodes)
+    assert max(blocks) <= max(1, cells // 180)
+    blocks.clear()
+    none = Known(np.empty(0, np.int64), np.empty(0, np.int64))
+    count_better(decoder, kept[:1], decoder(kept, truth)[:1], None, none, candidates, nodes)
+    assert max(blocks) <= cells // 4, "few queries: a block is bounded by its candidates' own numbers"
     kinds = np.zeros(90, np.int64) if relation is None else relation
     facts = {(int(s), int(d), int(r)) for (s, d), r in zip(pairs, kinds, strict=True)}
     matrix = (rows @ rows.T).numpy()

@@ -93,7 +93,7 @@ def test_wrong_pairs(
     assert not (tmp_path / "s.csv").exists()
 
 
-COMPLETE = np.array([(i, j) for i in range(7) for j in range(i)])
+COMPLETE = np.array([(i, j) for i in range(12) for j in range(i)])
 WRONG: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "leak": (
         {"pairs": np.array([(0, 1), (2, 3), (4, 5)]), "edge_tables": {"split": np.array([0, 2, 0, 0, 1, 1], np.uint8)}},
@@ -143,13 +143,21 @@ def test_wrong_input_is_one_sentence(case: str, tmp_path: Path, capsys: pytest.C
     assert not (tmp_path / "run").exists()
 
 
-def test_a_complete_graph_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All pairs of seven nodes train; a loop at one of them is held out, so that there is something to test."""
-    pairs = np.concatenate([COMPLETE, [(0, 0), (1, 1)]])
-    split = np.array([0] * 42 + [1, 1, 2, 2], np.uint8)
-    path = link_graph(tmp_path / "g", nodes=7, pairs=pairs, edge_tables={"split": split}).path
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_complete_graph_is_refused(workers: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Some of its edges are held out, but pairs that are no edges there are none."""
+    path = link_graph(tmp_path / "g", nodes=12, pairs=COMPLETE).path
+    assert run(["train", str(path), *SHORT, "--workers", str(workers), "--run", str(tmp_path / "run")]) == 2
+    assert "Every pair of the 12 nodes is an edge already" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_all_but_complete_graph_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One pair of forty nodes is no edge: too rare to be met by chance."""
+    pairs = np.array([(u, v) for u in range(40) for v in range(u)][1:])
+    path = link_graph(tmp_path / "g", nodes=40, pairs=pairs).path
     assert run(["train", str(path), *SHORT, "--run", str(tmp_path / "run")]) == 2
-    assert "Every pair of the 7 nodes is an edge already" in " ".join(capsys.readouterr().err.split())
+    assert "Nearly every pair of the 40 nodes is an edge" in " ".join(capsys.readouterr().err.split())
 
 
 def test_time_splits_leave_out_what_was_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,6 +120,7 @@ CASES: dict[str, tuple[str, int, dict[str, dict[str, Any]]]] = {
     ),
     "ranked against some": ("undirected", 2, {"task": {"metric": "mrr"}, "link": {"candidates": 5}}),
     "sampled": ("undirected", 4, {"strategy": {"fanouts": [3, 2]}}),
+    "sampled by relation": ("typed", 2, {"model": {"name": "rgcn"}, "strategy": {"type_fanouts": {"0": [3, 2], "*": [1, 1]}}}),
     "embeddings": ("featureless", 2, {"embedding": {"dim": 4, "optimizer": "sgd"}}),
 }
 
@@ -167,7 +168,7 @@ def test_flights_and_boundaries_are_those_of_one_process(
     assert one.losses != alone.losses
 
 
-@pytest.mark.parametrize("case", ["mini", "shared, ranked against all", "embeddings"])
+@pytest.mark.parametrize("case", ["mini", "shared, ranked against all", "sampled", "sampled by relation", "embeddings"])
 def test_workers_of_their_own_batches_do_too(
     case: str, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
 ) -> None:

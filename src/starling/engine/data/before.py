@@ -6,32 +6,16 @@ of a graph imported without them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.times import no_later
+from starling.engine.data.kept_lists import of_kept
 from starling.engine.data.neighbours import MakeHops
 from starling.engine.data.places import Places
-from starling.kernels.csr import Csr
-from starling.kernels.sampling import Taken
-from starling.plan.hops import HopSampler, Moment
 from starling.plan.source import NeighbourSource
-
-
-@dataclass(frozen=True, eq=False)
-class OfKept(HopSampler):
-    """What a sampler takes of lists that have only some entries of a shard's, `kept`."""
-
-    sampler: HopSampler
-    kept: NDArray[np.int64]
-
-    def take(self, rows: NDArray[Any], moment: Moment) -> Taken:
-        """The in-edges to compute on, as entries of the shard."""
-        taken = self.sampler.take(rows, moment)
-        return replace(taken, entry=self.kept[taken.entry])
 
 
 @dataclass(frozen=True)
@@ -41,16 +25,13 @@ class EdgesBefore:
     time: float
 
     def hops(self, make_hops: MakeHops) -> MakeHops:
-        """Samplers of these edges alone, for lists that know their times; what is left of the lists is held in memory."""
+        """Samplers of these edges alone, for lists that know their times."""
 
-        def made(lists: NeighbourSource) -> list[OfKept]:
+        def are_there(lists: NeighbourSource) -> NDArray[np.bool_]:
             assert lists.edge_time is not None
-            left, kept = self._left(lists.incoming, lists.edge_time)
-            weight, kind = (None if table is None else table[kept] for table in (lists.edge_weight, lists.edge_type))
-            then = replace(lists, incoming=left, edge_weight=weight, edge_type=kind, edge_time=None, degree=None)
-            return [OfKept(sampler, kept) for sampler in make_hops(then)]
+            return no_later(np.asarray(lists.edge_time), self.time)
 
-        return made
+        return of_kept(make_hops, are_there)
 
     def degrees(self, places: Places, part: int) -> NDArray[np.int64]:
         """How many of the edges come into each of a part's own nodes."""
@@ -63,9 +44,3 @@ class EdgesBefore:
         shard = places.parts.shard(part)
         weight = np.asarray(shard.edge_table("weight"), np.float32)
         return np.where(no_later(np.asarray(shard.edge_table("time")), self.time), weight, np.float32(0))
-
-    def _left(self, lists: Csr, time: NDArray[Any]) -> tuple[Csr, NDArray[np.int64]]:
-        """The lists without later edges, and which entries are left."""
-        kept = np.flatnonzero(no_later(np.asarray(time), self.time))
-        offsets = np.searchsorted(kept, np.asarray(lists.offsets))
-        return Csr(offsets, np.asarray(lists.neighbours)[kept], np.asarray(lists.edge)[kept]), kept

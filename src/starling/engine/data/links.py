@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
+from starling.engine.data.kept_lists import of_kept
 from starling.engine.data.neighbours import MakeHops
 from starling.engine.data.places import Places
 from starling.engine.data.schedule import Schedule, Scheduled
 from starling.engine.hybrid.row_requests import Addresses
 from starling.plan.links.deal import Deal
 from starling.plan.links.even import even_pairs
-from starling.plan.links.exclude import TrainingOnly, WithoutTargets
+from starling.plan.links.exclude import WithoutTargets
 from starling.plan.links.pairs import Pairs, StepPairs
 from starling.plan.links.strategy import TargetPicker
 from starling.plan.source import NeighbourSource
@@ -94,9 +95,16 @@ def training_degrees(places: Places, bits: NDArray[np.uint8]) -> Callable[[int],
 
 
 def link_hops(make_hops: MakeHops, bits: NDArray[np.uint8], deal: Deal) -> MakeHops:
-    """Samplers that leave out held-out edges, and the targets of their step."""
+    """Samplers that know training edges only, without the targets of their step."""
+
+    def trains(lists: NeighbourSource) -> NDArray[np.bool_]:
+        number = np.asarray(lists.incoming.edge, np.int64)
+        found: NDArray[np.bool_] = (bits[number >> 3] >> (number & 7)) & 1 == 1
+        return found
+
+    training = of_kept(make_hops, trains)
 
     def made(lists: NeighbourSource) -> list[WithoutTargets]:
-        return [WithoutTargets(TrainingOnly(sampler, lists, bits), lists, deal) for sampler in make_hops(lists)]
+        return [WithoutTargets(sampler, lists, deal) for sampler in training(lists)]
 
     return made

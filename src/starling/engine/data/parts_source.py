@@ -213,7 +213,8 @@ def _split_labels(manifest: PartsManifest, shards: Sequence[Shard]) -> tuple[NDA
 
 
 def _kinds(shards: Sequence[Shard]) -> int:
-    return max(int(_edge_column(shard, "type").max(initial=-1)) + 1 for shard in shards)
+    types = (_edge_column(shard, "type") for shard in shards)
+    return max((int(column.max()) + 1 for column in types if len(column)), default=0)
 
 
 def _weighted_degree(shards: Sequence[Shard]) -> NDArray[np.float32]:

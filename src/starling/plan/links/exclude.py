@@ -1,8 +1,7 @@
 """The messages of a step: neighbours as a sampler takes them, without the step's target edges and their reverses.
 
 What is left of a row's list stands for all of it: sums are scaled by taken / left and means are those of what is left. A row that
-loses its whole list hears nothing. Held-out edges are no part of the training graph, and nothing stands for them; where lists on
-disk have them, they are left out here too.
+loses its whole list hears nothing. Held-out edges are no part of the training graph, and nothing stands for them.
 """
 
 from __future__ import annotations
@@ -46,24 +45,6 @@ def without_targets(taken: Taken, rows: NDArray[Any], graph: NeighbourSource, de
     offsets = np.concatenate([[0], np.cumsum(left)])
     edge_scale = None if taken.edge_scale is None else taken.edge_scale[stays]
     return Taken(offsets, taken.neighbours[stays], taken.entry[stays], scale.astype(np.float32), edge_scale)
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingOnly(HopSampler):
-    """What another sampler takes of lists with held-out edges in them, but for those; `training` has a bit for every edge."""
-
-    sampler: HopSampler
-    graph: NeighbourSource
-    training: NDArray[np.uint8]
-
-    def take(self, rows: NDArray[Any], moment: Moment) -> Taken:
-        """The in-edges to compute on: of those taken, every one that trains."""
-        taken = self.sampler.take(rows, moment)
-        number = np.asarray(self.graph.incoming.edge[taken.entry], np.int64)
-        stays = (self.training[number >> 3] >> (number & 7)) & 1 == 1
-        offsets = np.concatenate([[0], np.cumsum(stays)])[taken.offsets]
-        edge_scale = None if taken.edge_scale is None else taken.edge_scale[stays]
-        return Taken(offsets, taken.neighbours[stays], taken.entry[stays], taken.row_scale, edge_scale)
 
 
 @compiled

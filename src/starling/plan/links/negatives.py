@@ -3,7 +3,7 @@
 | kind | a node is drawn |
 |---|---|
 | `uniform` | from all nodes |
-| `degree` | from all nodes, in proportion to degree^0.75 |
+| `degree` | from all nodes, in proportion to degree^0.75: out-degree for a source, in-degree for a destination |
 | `batch` | from the ends of the step's other targets, the same end |
 | `local` | from the nodes of the part that the end that stays belongs to |
 | `pairs` | two nodes from all, one for either end |
@@ -79,11 +79,24 @@ class PartRanges:
 
 
 @dataclass(frozen=True, eq=False)
+class DegreeWeights:
+    """Summed weights of all positions [N], as a source and as a destination."""
+
+    source: NDArray[np.float64]
+    destination: NDArray[np.float64]
+
+    @staticmethod
+    def of(outgoing: NDArray[Any], incoming: NDArray[Any]) -> DegreeWeights:
+        """From degrees."""
+        return DegreeWeights(*(np.cumsum(degree.astype(np.float64) ** _POWER) for degree in (outgoing, incoming)))
+
+
+@dataclass(frozen=True, eq=False)
 class NegativeSampler:
     """Draws `count` pairs against each target edge.
 
     `both_ends`: of a directed graph sources and destinations are replaced in turn; of an undirected one always the source, since
-    every edge is there in both directions. `cumulative` [N] are summed weights of all positions (kind degree).
+    every edge is there in both directions. `by_degree` is for the kind degree.
     """
 
     kind: NegativeKind
@@ -91,7 +104,7 @@ class NegativeSampler:
     nodes: int
     both_ends: bool
     known: KnownPairs
-    cumulative: NDArray[np.float64] | None = None
+    by_degree: DegreeWeights | None = None
     parts: PartRanges | None = None
     itself: bool = False
 
@@ -116,7 +129,7 @@ class NegativeSampler:
             at_source = (edges.number.astype(np.int64)[:, None] + slots + turn) % 2 == 0
         first, size, places = self._ranges(edges, at_source)
         pools = (_NONE, _NONE) if pool is None else (pool.source.astype(np.int64), pool.destination.astype(np.int64))
-        cumulative = np.empty(0) if self.cumulative is None else self.cumulative
+        weights = DegreeWeights(np.empty(0), np.empty(0)) if self.by_degree is None else self.by_degree
         node = np.empty((len(edges), self.count), np.int64)
         _draw(
             _CODES[self.kind],
@@ -129,7 +142,8 @@ class NegativeSampler:
             self.nodes,
             self.known.offsets,
             self.known.neighbours,
-            cumulative,
+            weights.source,
+            weights.destination,
             *pools,
             first,
             size,
@@ -175,11 +189,6 @@ class NegativeSampler:
         stays = np.where(at_source, edges.destination[:, None], edges.source[:, None])
         part = np.searchsorted(self.parts.offsets, self.parts.global_of_position[stays], side="right") - 1
         return self.parts.offsets[part], np.diff(self.parts.offsets)[part], np.asarray(self.parts.position_of_global)
-
-
-def degree_weights(degree: NDArray[Any]) -> NDArray[np.float64]:
-    """Summed weights of all positions from their degrees."""
-    return np.cumsum(np.maximum(degree, 0).astype(np.float64) ** _POWER)
 
 
 def check_possible(nodes: int, full: int) -> None:
@@ -249,7 +258,8 @@ def _draw(
     nodes: int,
     offsets: NDArray[np.int64],
     neighbours: NDArray[Any],
-    cumulative: NDArray[np.float64],
+    weight_source: NDArray[np.float64],
+    weight_destination: NDArray[np.float64],
     pool_source: NDArray[np.int64],
     pool_destination: NDArray[np.int64],
     first: NDArray[np.int64],
@@ -265,8 +275,9 @@ def _draw(
                 if kind == 0:
                     node = np.int64(draw_below(key, number[i], turn, nodes))
                 elif kind == 1:
-                    at = draw_unit(key, number[i], turn) * cumulative[-1]
-                    node = np.int64(min(np.searchsorted(cumulative, at, side="right"), nodes - 1))
+                    summed = weight_source if at_source[i, slot] else weight_destination
+                    at = draw_unit(key, number[i], turn) * summed[-1]
+                    node = np.int64(min(np.searchsorted(summed, at, side="right"), nodes - 1))
                 elif kind == 2:
                     pool = pool_source if at_source[i, slot] else pool_destination
                     node = pool[draw_below(key, number[i], turn, len(pool))]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
+from starling.core.errors import InputError
 from starling.core.keyed import draw_below
 from starling.plan.links.splits import Total
 
@@ -23,8 +24,7 @@ def random_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """`slots` pairs [P, slots] for each held-out edge, keyed by its number, both ends uniform; edges are drawn again.
 
-    Every worker asks as often as the one that needs it most. A pair that is an edge after 32 rounds stays as it is, which takes a
-    graph that is all but complete.
+    Every worker asks as often as the one that needs it most. Refuses a graph that is all but complete, where 32 rounds do not do.
     """
     source, destination = np.empty((2, len(number), slots), np.int64)
     numbers = np.repeat(np.asarray(number, np.int64), slots)
@@ -35,8 +35,11 @@ def random_pairs(
         s, d = source.reshape(-1)[wrong], destination.reshape(-1)[wrong]
         wrong = wrong[(s == d) | are_edges(s, d)]
         if not int(total(np.array([len(wrong)]))[0]):
-            break
-    return source, destination
+            return source, destination
+    raise InputError(
+        f"Nearly every pair of the {nodes:,} nodes is an edge: {_ROUNDS} draws found none that is not, to tell edges from. Link "
+        "prediction needs a graph that is not complete; or pass --metric mrr."
+    )
 
 
 @compiled

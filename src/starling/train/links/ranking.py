@@ -24,7 +24,7 @@ Rows = Callable[[int, int], Tensor]
 """Rows start … stop − 1 of the candidates."""
 
 _CELLS = 1 << 22
-"""Scores that are held at once."""
+"""Scores, and numbers of candidates, that are held at once."""
 _QUERIES = 1 << 9
 
 
@@ -94,10 +94,10 @@ def count_better(
     count: int,
 ) -> Counts:
     """Candidates against Q queries: rows [Q, D] of the ends that stay, scores [Q] of the truth; `known.node` are candidates."""
-    better, equal = torch.zeros(2, len(kept), dtype=torch.int64)
+    better, equal = torch.zeros(2, len(kept), dtype=torch.int64, device=truth.device)
     order = np.argsort(known.node, kind="stable")
     node, query = known.node[order], known.query[order]
-    size = max(1, _CELLS // max(1, len(kept)))
+    size = max(1, _CELLS // max(1, *kept.shape))  # a block's scores, and its candidates' own numbers
     margin = ROUNDING * truth.abs().clamp(min=1)
     high, low = (truth + margin)[:, None], (truth - margin)[:, None]
     for start in range(0, count, size):
@@ -108,7 +108,7 @@ def count_better(
         above = (score > high).sum(1)
         better += above
         equal += (score >= low).sum(1) - above
-    return Counts(better.numpy(), equal.numpy())
+    return Counts(better.cpu().numpy(), equal.cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
@@ -91,7 +89,7 @@ def _own_work(run: LinkRun, source: GraphSource, memory: int) -> OwnLinkWork:
     if config.link.negatives == "local" and read_json(source.path).get("format") == "starling-parts":
         opened = open_parts(source.path)
         parts = PartRanges(opened.offsets, opened.position_of_global, opened.global_of_position)
-    deal = run.deal(training, training.incoming, parts, lambda: np.diff(training.incoming.offsets))
+    deal = run.deal(training, training.incoming, parts)
     known = known_pairs(held.lists, held.position)
     return OwnLinkWork(
         LinkStrategy(config.strategy.name, run.how, deal),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
 from starling.core.errors import InputError
@@ -73,7 +72,8 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
     picker = TargetPicker(share.deal, deal_of(config.strategy.name, how, share.edges, config.run.seed, 1.0))
     trained = training_bits(share.training.graph.incoming.edge, source.graph.manifest.edges, source.total)
     hops = link_hops(make_hops_of(config, how, run.layers), trained, picker.deal)
-    columns = EdgeColumns(timed=config.data.before is not None)
+    relations = source.relations if how.type_fanouts is not None else 0
+    columns = EdgeColumns(relations=relations, timed=config.data.before is not None)
     around = AllParts(places, hops, columns, entries=bool(source.edge_tables))
     compact = Compactor(team, config.run.seed)
 
@@ -120,15 +120,9 @@ def _share(run: LinkRun, source: WorkerSource) -> _Share:
     training = training_share(source, held, run.split)
     addresses = find_addresses(source.graph, team, source.calls.forward())
     parts = PartRanges(np.array(source.graph.manifest.offsets), addresses.position_of_global, addresses.global_of_position)
-
-    def degree() -> NDArray[np.int64]:
-        by_global = np.concatenate(team.all_lists(source.calls.forward(), np.diff(training.graph.incoming.offsets)))
-        found: NDArray[np.int64] = by_global[addresses.global_of_position]
-        return found
-
     known = known_pairs(held.lists, held.position)
     held_out = run.held_out(known, EdgeLookup(addresses, team, source.calls, known))
-    deal = run.deal(training, training.graph.incoming, parts, degree)
+    deal = run.deal(training, training.graph.incoming, parts)
     none = SeedHops(
         (), 1, 0, True, graph=training.graph, team=team, layers=run.layers, boundary=Boundary(training.graph, 1.0, 0)
     )
