@@ -3,7 +3,8 @@
 1. The input is read once and set down on disk, ids as the user has them (`edge_spool`, `tables.spool`).
 2. Ids become positions: as they are, or numbered in the order of first appearance (`ids.positions`, `ids.numbering`).
 3. Edges are checked, and repeats, self-loops and missing reverses dealt with (`cleaning`).
-4. Node tables are put in the order of the nodes (`tables.node_tables`).
+4. Node tables are put in the order of the nodes (`tables.node_tables`), and relations are checked against node types
+   (`relation_ends`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from starling.stream.edge_spool import SpooledEdges, spool_edges
 from starling.stream.ids.positions import Positions, Spooled, find_positions
 from starling.stream.inverse import add_inverses, inverse_names
 from starling.stream.raw import RawGraph
+from starling.stream.relation_ends import check_relation_ends
 from starling.stream.room import Room
 from starling.stream.tables.categories import TypeColumn
 from starling.stream.tables.node_tables import NodeTables, NodeTableWriter, check_roles
@@ -82,9 +84,12 @@ def ingest(raw: RawGraph, options: ImportOptions, staging: Path, progress: Progr
             raise InputError("A number of classes is given, but no labels. Give labels or leave out --classes.")
         if options.split is not None:
             tables = writer.draw_split(Shares(*options.split), options.seed)
+        relations = inverse_names(came.edges.type_names) if options.inverse else came.edges.type_names
+        if tables.node_types and relations:
+            check_relation_ends(relations, tables.node_types, files[1], staging / tables.tables["type"].files[0])
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return _manifest(raw, options, came.edges, positions, findings, tables, files[1])
+    return _manifest(raw, options, relations, positions, findings, tables, files[1])
 
 
 def _read(raw: RawGraph, options: ImportOptions, scratch: Path, progress: Progress) -> Spooled:
@@ -140,7 +145,7 @@ def _edge_files(edges: SpooledEdges, positions: Positions, staging: Path) -> tup
 def _manifest(
     raw: RawGraph,
     options: ImportOptions,
-    edges: SpooledEdges,
+    relations: tuple[str, ...],
     positions: Positions,
     findings: Findings,
     tables: NodeTables,
@@ -153,7 +158,7 @@ def _manifest(
         directed=directed,
         ids=positions.kind,
         node_types=tables.node_types,
-        edge_types=inverse_names(edges.type_names) if options.inverse else edges.type_names,
+        edge_types=relations,
         node_tables=tables.tables,
         edge_tables={role: _edge_table(path) for role, path in files.tables.items()},
         labels=tables.labels,

@@ -19,7 +19,8 @@ def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> No
     """Refuse relations without edges, weights that are no weights, lists in pieces, weighted degrees of a past nobody counted."""
     if config.team.parallel == "data":
         check_data_parallel(config, how, source.features)
-    if config.model.name in ("rgcn", "rgat") or config.model.settings.get("relational"):
+    decoded = config.task.name == "link" and config.link.decoder != "dot"
+    if decoded or config.model.name in ("rgcn", "rgat") or config.model.settings.get("relational"):
         _check_relations(config, source)
     if config.model.settings.get("aggregate") == "lstm" and isinstance(source, WorkerSource) and source.graph.spread:
         raise InputError(

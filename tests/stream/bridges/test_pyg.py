@@ -164,3 +164,21 @@ def test_hetero_data_that_makes_no_sense_is_refused() -> None:
         raw_from_pyg(data)
     with pytest.raises(InputError, match="Expected a PyG Data or HeteroData, got list"):
         raw_from_pyg([1, 2])
+
+
+@pytest.mark.parametrize(("name", "what"), [("y", "5 nodes"), ("train_mask", "5 nodes"), ("edge_weight", "3 edges")])
+def test_columns_of_another_length_are_refused(name: str, what: str) -> None:
+    data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=5)
+    data[name] = torch.ones(4)
+    with pytest.raises(InputError, match=f"Expected a row of {name} for each of {what}, got 4"):
+        raw_from_pyg(data)
+
+
+@pytest.mark.parametrize("name", ["weight", "time"])
+def test_edge_columns_of_a_type_too(name: str) -> None:
+    data = HeteroData()
+    data["a"].num_nodes = data["b"].num_nodes = 3
+    data["a", "to", "b"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    data["a", "to", "b"][name] = torch.ones(5)
+    with pytest.raises(InputError, match=f"Expected a row of {name} for each of 2 edges, got 5"):
+        raw_from_pyg(data)

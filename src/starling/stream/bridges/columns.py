@@ -52,6 +52,12 @@ def node_roles(names: Collection[str]) -> dict[str, str]:
     return {name: roles.get(name, name) for name in names}
 
 
+def known_names(names: Iterable[str]) -> list[str]:
+    """The names that mean something to Starling, on nodes or on edges."""
+    spellings = {name for known in (_NODE_NAMES, _EDGE_NAMES) for spelled in known.values() for name in spelled}
+    return [name for name in names if name in spellings]
+
+
 def edge_roles(names: Collection[str]) -> dict[str, str]:
     """Role of each attribute of edges that has one."""
     return _roles(names, _EDGE_NAMES)

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.stream.arrays import ArrayEdges, ArrayTable
-from starling.stream.bridges.columns import Note, as_array, dense_column, edge_roles, node_columns, origin, pair_arrays, quiet
+from starling.stream.bridges.columns import (
+    Note,
+    as_array,
+    dense_column,
+    edge_roles,
+    known_names,
+    node_columns,
+    origin,
+    pair_arrays,
+    quiet,
+)
 from starling.stream.bridges.typed import EdgeSet, NodeSet, typed_graph
 from starling.stream.named import named
 from starling.stream.raw import CsrRows, Ids, RawGraph
@@ -59,11 +69,11 @@ class _Store:
             names = {name: store[name] for name in store.keys() if name not in _NOT_COLUMNS}  # noqa: SIM118
             of_nodes = {name: value for name, value in names.items() if _tensor(value) and store.is_node_attr(name)}
             of_edges = {name: value for name, value in names.items() if _tensor(value) and store.is_edge_attr(name)}
-        for name in edge_roles(names):
-            if name.startswith("edge_") and _tensor(names[name]) and name not in of_edges and name not in of_nodes:
+        for name in known_names(names):
+            if _tensor(names[name]) and name not in of_edges and name not in of_nodes:
+                count, what = (store.num_edges, "edges") if name.startswith("edge_") else _rows_of(store)
                 raise InputError(
-                    f"Expected a row of {name} for each of {store.num_edges:,} edges, got {names[name].shape[0]:,}. Fix it, or "
-                    "remove it."
+                    f"Expected a row of {name} for each of {count:,} {what}, got {names[name].shape[0]:,}. Fix it, or remove it."
                 )
         roles = edge_roles(of_edges)
         edges = {role: dense_column(role, of_edges[name]) for name, role in roles.items()}
@@ -71,6 +81,12 @@ class _Store:
             weight = _adjacency(store).values
             edges |= {} if bool((weight == 1).all()) else {"weight": weight}
         return _Store(node_columns(of_nodes), edges, sorted(set(names) - set(of_nodes) - set(roles)))
+
+
+def _rows_of(store: Any) -> tuple[int, str]:
+    """What a column of a storage has rows for: edges where it is one of edges alone, else nodes."""
+    of_edges = "edge_index" in store and getattr(store, "_key", None) is not None
+    return (store.num_edges, "edges") if of_edges else (_count(store), "nodes")
 
 
 def _tensor(value: Any) -> bool:
