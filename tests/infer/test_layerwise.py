@@ -49,7 +49,7 @@ def test_blocks_equal_the_whole(name: str, source: GraphSource) -> None:
     with torch.no_grad():
         expected = model(View(source.whole), source.x).numpy()
     inference = Inference(source, memory=1 << 13)
-    assert len(list(row_blocks(source, source.nodes, 256, inference.memory // 4))) > 5
+    assert len(list(row_blocks(source, source.nodes, 256, 0, inference.memory // 4))) > 5
     table = inference.outputs(model)
     assert not inference._fits(model)
     np.testing.assert_allclose(table.read(0, 60), expected, rtol=1e-5, atol=1e-5)

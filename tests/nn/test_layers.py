@@ -26,6 +26,7 @@ LAYERS = {
     "gcn weighted": lambda: GCN(5, 2, edge_weights=True),
     "sage narrow": lambda: SAGE(5, 2),
     "sage wide": lambda: SAGE(2, 5),
+    "sage weighted": lambda: SAGE(5, 2, edge_weights=True),
     "sage max": lambda: SAGE(3, 4, aggregate="max"),
     "sage lstm": lambda: LstmSAGE(3, 4),
     "gat": lambda: GAT(3, 4, heads=2),
@@ -40,7 +41,9 @@ LAYERS = {
     "rgcn blocks": lambda: RGCN(4, 6, 4, blocks=2),
     "rgcn narrow": lambda: RGCN(4, 1, 4),
     "rgcn narrow blocks": lambda: RGCN(4, 2, 4, blocks=2),
+    "rgcn by basis": lambda: RGCN(4, 4, 4, bases=1),
     "gin": lambda: GIN(3, 4),
+    "sgc": lambda: SGC(3, 2, 2),
     "ngnn": lambda: NGNN(SAGE(3, 4), 4, 2),
     "dense": lambda: Dense(3, 4),
 }

@@ -15,7 +15,7 @@ from starling.nn.dropout import dropout
 from starling.nn.gather import Attention, ByRelation, Copy, EdgeBlock, Gather, Messages, PairAttention, Reduce
 from starling.nn.graph import LocalGraph, graph_of_edges, local_graph
 from starling.nn.ops import plain
-from starling.nn.registry import ModelSpec, build_model
+from starling.nn.registry import MODELS, ModelSpec, build_model
 from starling.nn.reuse import Constants
 from starling.nn.view import Moment, Size, View
 from tests.nn.crew import cut
@@ -128,6 +128,10 @@ def test_sampling_scales_make_sums_and_means_those_of_all_edges() -> None:
     by_edge = replace(graph, row_scale=None, edge_scale=torch.tensor([3.0, 1.0]))
     assert View(by_edge).aggregate(Copy(), "sum", h).item() == 4
     assert View(by_edge).aggregate(Copy(), "mean", h).item() == 1
+    as_python = Messages(lambda source, edges, destination: source)
+    assert View(by_edge).aggregate(as_python, "sum", h).item() == 4
+    assert View(by_edge).aggregate(as_python, "mean", h).item() == 1
+    assert View(graph).aggregate(as_python, "mean", h).item() == 1
     assert View(local_graph(graph.offsets, graph.neighbours, 3)).aggregate(Copy(), "mean", h).item() == 1
 
 
@@ -153,9 +157,15 @@ def test_bfloat16_features_are_summed_in_float32() -> None:
         out = View(graph).aggregate(gather, reduce, h)
         assert out.dtype == torch.float32
         torch.testing.assert_close(out, View(graph).aggregate(gather, reduce, h.float()), rtol=0, atol=0)
-    for name in ("gcn", "sage", "gat", "gin", "mlp"):
-        model = build_model(ModelSpec(name, 5, 4, settings={"hidden": 8}))
-        torch.testing.assert_close(model(View(graph), h), model(View(graph), h.float()))
+
+
+@pytest.mark.parametrize("name", [*MODELS, "sage lstm", "pyg:SAGEConv"])
+def test_every_model_takes_bfloat16_features(name: str) -> None:
+    graph, own = make(), {"sage lstm": {"aggregate": "lstm"}, "sgc": {}}
+    h, (kind, *_) = rows(graph, 5).bfloat16(), name.split()
+    settings = own.get(name, {}) | ({} if name == "sgc" else {"hidden": 8})
+    model = build_model(ModelSpec(kind, 5, 4, edge_features=3, relations=4, settings=settings))
+    torch.testing.assert_close(model(View(graph), h), model(View(graph), h.float()))
 
 
 @pytest.mark.parametrize("name", ["gcn", "sage", "sgc"])

@@ -40,6 +40,11 @@ def write_graph(
         node_types=node_types,
         node_tables=tables,
         edge_tables=edge,
+        splits={
+            name: int(values.sum())
+            for name, values in (node_tables or {}).items()
+            if name in ("train", "val", "test") and not isinstance(values, tuple)
+        },
         counts=EdgeCounts(read=len(pairs), self_loops=int((pairs[:, 0] == pairs[:, 1]).sum()) if len(pairs) else 0),
     ).seal(path)
     return open_graph(path)

@@ -61,6 +61,7 @@ def trainable_graph(
         node_tables={name: _table(f"{name}.npy", table) for name, table in tables.items()},
         edge_tables={name: _table(f"edge.{name}.npy", table) for name, table in (edge_tables or {}).items()},
         labels=Labels(kind=kind, classes=0 if kind == "real" else classes, labelled=nodes) if "y" in tables else None,
+        splits={name: int(tables[name].sum()) for name in ("train", "val", "test") if name in tables},
         counts=EdgeCounts(read=len(pairs), self_loops=0),
     ).seal(path)
     return open_graph(path)

@@ -181,6 +181,14 @@ def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
     assert "What was learnt" not in str(caught.value)  # nothing was
 
 
+def test_weights_that_blow_up_in_the_last_step_are_no_success(tmp_path: Path) -> None:
+    """The loss was still a number; what the weights give after the step is none."""
+    trainable_graph(tmp_path / "g")
+    with pytest.raises(StarlingError, match="outputs have become inf or nan"):
+        fit(tmp_path, "run", {"optimizer": {"name": "sgd", "lr": 1e38}, "run": {"epochs": 1}})
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -188,6 +196,11 @@ def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
         ({"strategy": {"name": "minni"}}, "minni"),
         ({"run": {"device": "abacus"}}, "Expected a device such as cpu or cuda"),
         ({"team": {"workers": 2, "balance_workers": True}}, "--balance-workers maps batches"),
+        ({"task": {"name": "regression"}}, "/g. Pass --task classification"),
+        ({"strategy": {"name": "mini", "batch_size": 10**6}}, "Expected a batch of at most"),
+        ({"model": {"layers": 2}, "strategy": {"name": "mini", "fanouts": "3,2,1"}}, "Expected 2 fan-outs, one a layer, got 3"),
+        ({"data": {"features": 5}}, "Expected 5 features as the config says"),
+        ({"model": {"name": "rgcn"}}, "reads the edge table 'type', and .*/g has none"),
     ],
 )
 def test_a_team_is_refused_before_its_graph_is_cut(changes: Tables, words: str, tmp_path: Path) -> None:

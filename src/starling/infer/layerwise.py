@@ -19,6 +19,7 @@ from starling.infer.row_table import RowTable
 from starling.kernels.frontier import FrontierPool, cut_by_sources
 from starling.nn.graph import LocalGraph
 from starling.nn.model import LayeredModel
+from starling.nn.pyg import PygLayer
 from starling.nn.view import View
 
 _EDGE_BYTES = 16
@@ -50,8 +51,9 @@ class Inference:
             model.train(training)
 
     def _fits(self, model: nn.Module) -> bool:
-        columns = max(self.source.features.width, widest(model))
-        return self.source.nodes * 4 * (self.source.features.width + 4 * columns) <= self.memory
+        columns, source = max(self.source.features.width, widest(model)), self.source
+        rows = source.nodes * (source.features.width + 4 * columns)
+        return 4 * (rows + len(source.incoming.neighbours) * numbers_an_edge(model)) <= self.memory
 
     def _at_once(self, model: nn.Module) -> RowTable:
         graph, x, constants = self.source.whole, self.source.x, self.source.constants if self.reuse else None
@@ -75,7 +77,8 @@ class Inference:
         """Rows of all nodes after layer `index`, or the outputs after the last one."""
         table: RowTable | None = None
         width = kept[-1].width if index else self.source.features.width
-        for start, stop, rows, graph in row_blocks(self.source, self.source.nodes, max(width, widest(model)), self.memory // 4):
+        widths = max(width, widest(model)), numbers_an_edge(model)
+        for start, stop, rows, graph in row_blocks(self.source, self.source.nodes, *widths, self.memory // 4):
             inputs = self.source.features.rows(rows) if index == 0 else kept[-1].rows(rows)
             view = View(graph if self.device == "cpu" else graph.to(self.device))
             given = model.layer(index, view, torch.from_numpy(inputs).to(self.device))
@@ -91,12 +94,16 @@ class Inference:
 
 
 def row_blocks(
-    source: GraphSource, rows: int, width: int, memory: int
+    source: GraphSource, rows: int, width: int, an_edge: int, memory: int
 ) -> Iterator[tuple[int, int, NDArray[np.int64], LocalGraph]]:
-    """Ranges of the first `rows` rows whose in-edges' sources, `width` numbers each, fit `memory`, each with sources and graph."""
+    """Ranges of the first `rows` rows that fit `memory`, each with sources and graph.
+
+    A source of their in-edges has `width` numbers, an edge `an_edge` beside its place in the lists.
+    """
     incoming = source.incoming
     room = max(1, memory // (4 * width * 2))  # rows read, and as many made
-    bounds = cut_by_sources(incoming.offsets[: rows + 1], incoming.neighbours, room, max(1, memory // _EDGE_BYTES))
+    edges = max(1, memory // (_EDGE_BYTES + 4 * an_edge))
+    bounds = cut_by_sources(incoming.offsets[: rows + 1], incoming.neighbours, room, edges)
     pool = FrontierPool(source.nodes)
     for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         yield start, stop, *_block(source, start, stop, pool)
@@ -121,6 +128,12 @@ def _block(source: GraphSource, start: int, stop: int, pool: FrontierPool) -> tu
         **{f"edge_{name}": table[first:end] for name, table in source.edge_tables.items()},
     )
     return rows, graph
+
+
+def numbers_an_edge(model: nn.Module) -> int:
+    """Numbers that a layer may hold for every edge at once: scores and weights of attention; PyG's messages, there and scaled."""
+    heads = max((int(getattr(layer, "heads", 0)) for layer in model.modules()), default=0)
+    return 3 * heads + (2 * widest(model) if any(isinstance(layer, PygLayer) for layer in model.modules()) else 0)
 
 
 def widest(model: nn.Module) -> int:

@@ -20,7 +20,7 @@ from starling.engine.data.part_source import PartSource
 from starling.engine.data.parts_source import PartsSource
 from starling.engine.data.shelf import Shelf
 from starling.infer.layer_rows import LayerRows
-from starling.infer.layerwise import row_blocks, widest
+from starling.infer.layerwise import numbers_an_edge, row_blocks, widest
 from starling.nn.model import LayeredModel
 from starling.nn.view import View
 
@@ -95,7 +95,8 @@ class PartInference:
         """A part's own rows after layer `index`, block by block; after the last layer its outputs."""
         width = kept[-1].width if index else self.source.features.width
         read = kept[-1].of(part, self._room(part)) if index else part.features.rows
-        for start, stop, rows, graph in row_blocks(part, part.owned, max(width, widest(model)), self.memory // 4):
+        widths = max(width, widest(model)), numbers_an_edge(model)
+        for start, stop, rows, graph in row_blocks(part, part.owned, *widths, self.memory // 4):
             view = View(graph if self.device == "cpu" else graph.to(self.device))
             given = model.layer(index, view, torch.from_numpy(read(rows)).to(self.device))
             if index == model.layer_count - 1:

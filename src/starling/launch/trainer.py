@@ -10,7 +10,7 @@ from typing import Any
 
 from starling.core.environment import computing_threads
 from starling.core.errors import InputError
-from starling.core.manifest import read_json
+from starling.core.manifest import GraphManifest, read_json
 from starling.core.progress import SILENT, Progress
 from starling.launch.folders import own_folder
 from starling.launch.local import run_workers
@@ -19,6 +19,7 @@ from starling.launch.train_worker import ENTRY, followed
 from starling.store.graph import open_graph
 from starling.store.parts_manifest import PartsManifest
 from starling.train.config import CONFIG, DataSettings, RunConfig
+from starling.train.graph_preflight import check_before_cutting
 from starling.train.prediction import trained_model
 from starling.train.results import TrainResult, Watcher
 from starling.train.run_directory import SCRATCH, RunDirectory, check_free
@@ -53,24 +54,35 @@ class Trainer:
         config = self.config.model_copy(update={"data": _resolved(self.config.data)})
         if not is_shared(config):
             return self._fit_alone(config, self._run)
-        check_choices(config)  # before a graph is cut and processes are started, which would only find out the same
+        check_choices(config)  # before processes are started, which would only find out the same
         kind = read_json(config.data.path).get("format")
         if kind == "starling-parts":
             manifest = PartsManifest.read(config.data.path)
             check_parts(config.data.path, manifest, workers=config.team.workers, shared=config.shares_parts)
+        else:
+            check_before_cutting(config, GraphManifest.read(config.data.path))
         directory = RunDirectory.create(self._run, config.data.path.name)
         try:
             if kind != "starling-parts":
-                config = _partitioned(config, directory.path / PARTS, self._progress)
-            if config.team.workers == 1:
-                return self._fit_alone(config, directory)
-            return self._fit_together(config, directory)
+                return self._fit_cut(config, directory)
+            return self._fit_parts(config, directory)
         except BaseException:
             if not (directory.path / CONFIG).exists():  # nothing was learnt: leave nothing
                 directory.remove()
             raise
         finally:
             shutil.rmtree(directory.path / SCRATCH, ignore_errors=True)  # a worker that was killed leaves it
+
+    def _fit_cut(self, config: RunConfig, directory: RunDirectory) -> TrainResult:
+        """Cut the graph into parts of the run's own, and train on these."""
+        graph, parts = config.data.path, directory.path / PARTS
+        try:
+            return self._fit_parts(_partitioned(config, parts, self._progress), directory)
+        except InputError as error:  # the user knows the graph; the parts leave with the run
+            raise InputError(str(error).replace(str(parts.resolve()), str(graph))) from error
+
+    def _fit_parts(self, config: RunConfig, directory: RunDirectory) -> TrainResult:
+        return self._fit_alone(config, directory) if config.team.workers == 1 else self._fit_together(config, directory)
 
     def _fit_alone(self, config: RunConfig, run: Path | RunDirectory | None) -> TrainResult:
         with computing_threads(config.team.threads):

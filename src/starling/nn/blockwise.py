@@ -77,6 +77,8 @@ def _run(plan: _Plan, gather: Messages, reduce: Reduce, source: Tensor, target: 
     if reduce == "max":
         zero = messages.new_zeros(last - first, messages.shape[1])
         return zero.scatter_reduce(0, item[:, None].expand_as(messages), messages, "amax", include_self=False)
+    if graph.edge_scale is not None:  # sampled edges stand for others, too
+        messages = messages * graph.edge_scale[edges].to(messages.dtype)[:, None]
     return messages.new_zeros(last - first, messages.shape[1]).index_add(0, item, messages)
 
 

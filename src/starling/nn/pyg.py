@@ -23,6 +23,8 @@ class PygLayer(nn.Module):
         if view.exchange.spread:
             raise InputError("Expected an edge-cut for a PyG convolution, whose sums cannot be split, got a vertex-cut.")
         graph, rows = view.graph, view.exchange.pull(h)
+        if rows.dtype == torch.bfloat16:
+            rows = rows.float()
         edges = torch.stack([graph.neighbours.long(), graph.edge_destination])
         result: Tensor = self.convolution((rows, rows[: graph.destinations]), edges)
         return result.clone()  # the stack's activation writes into a layer's rows, and these may be PyG's to keep

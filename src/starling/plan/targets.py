@@ -18,6 +18,12 @@ from starling.kernels.keyed_order import keyed_order
 DEFAULT_BATCH = 1024
 
 
+def check_batch(size: int | None, train: int) -> None:
+    """Refuse a batch of more nodes than train."""
+    if size is not None and size > train:
+        raise InputError(f"Expected a batch of at most the {train:,} training nodes, got {size:,}. Lower --batch-size.")
+
+
 class TargetBatches:
     """Batches of `size` training rows, the last maybe smaller; `position` [T] is where each row stood in the imported graph.
 
@@ -27,10 +33,7 @@ class TargetBatches:
     def __init__(
         self, position: NDArray[Any], train_rows: NDArray[Any], size: int | None, *, seed: int, shuffle: bool = True
     ) -> None:
-        if size is not None and size > len(train_rows):
-            raise InputError(
-                f"Expected a batch of at most the {len(train_rows):,} training nodes, got {size:,}. Lower --batch-size."
-            )
+        check_batch(size, len(train_rows))
         self.size = min(DEFAULT_BATCH, len(train_rows)) if size is None else size
         self.steps = -(-len(train_rows) // self.size)
         by_position = np.argsort(position, kind="stable")

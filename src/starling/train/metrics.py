@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from starling.comm.team import Team
-from starling.core.errors import InputError, nearest
+from starling.core.errors import InputError, StarlingError, nearest
 from starling.engine.hybrid.exchange import Calls
 from starling.infer.row_table import RowTable
 
@@ -174,11 +174,21 @@ def everybodys_rows(team: Team, tag: int, values: Tensor, counts: list[int]) -> 
 
 def _pair(task: TaskKind, given: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs and labels as torchmetrics takes them."""
+    check_finite(given)
     if task == "classification":
         return given.softmax(1), wanted.long()
     if task == "multilabel":
         return given.sigmoid(), wanted.long()
     return given.reshape(-1), wanted.float().reshape(-1)
+
+
+def check_finite(given: Tensor) -> None:
+    """Stop at outputs that are no numbers: a metric of them would say something all the same."""
+    if not torch.isfinite(given).all():
+        raise StarlingError(
+            "The model's outputs have become inf or nan, so there is nothing to score. Lower --lr, pass --clip 1, or look for "
+            "extreme features."
+        )
 
 
 def make_score(task: TaskKind, name: str | None, outputs: int) -> Score:

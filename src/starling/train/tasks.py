@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -101,18 +102,8 @@ TASKS: dict[str, type[Task]] = {kind.kind: kind for kind in (Classification, Mul
 
 def make_task(settings: TaskSettings, source: Source) -> Task:
     """The task the settings or the labels ask for; refuses labels that do not fit it or are missing where needed."""
-    labels = source.labels
-    if labels is None or source.y is None:
-        raise InputError(f"{source.path} has no labels to learn. Import the graph with --labels.")
-    kind = _kind(settings.name, labels)
-    if kind.label_kind != labels.kind:
-        fitting = next(task.kind for task in TASKS.values() if task.label_kind == labels.kind)
-        raise InputError(
-            f"The task {kind.kind} needs labels of kind '{kind.label_kind}', got '{labels.kind}' in {source.path}. "
-            f"Pass --task {fitting}, or other labels."
-        )
-    if source.split_sizes["train"] == 0:
-        raise InputError(f"{source.path} has no training nodes. Import the graph with --split 60/20/20.")
+    kind, labels = fitting_task(settings.name, source.labels, source.split_sizes["train"], source.path)
+    assert source.y is not None, "labels are there"
     _check_labelled(source, source.y)
     outputs = labels.classes if labels.kind != "real" else int(np.prod(source.y.shape[1:], dtype=np.int64))
     if kind is Classification and outputs < 2:
@@ -123,6 +114,22 @@ def make_task(settings: TaskSettings, source: Source) -> Task:
             raise InputError(f"Class weights are for classification, got the task {kind.kind}. Leave class_weights out.")
         return kind(outputs, score)
     return Classification(outputs, score, _class_weight(settings, source, outputs))
+
+
+def fitting_task(name: str | None, labels: Labels | None, train: int, path: Path) -> tuple[type[Task], Labels]:
+    """The task of a name, or the one the labels are for; refuses labels that do not fit, and a graph without training nodes."""
+    if labels is None:
+        raise InputError(f"{path} has no labels to learn. Import the graph with --labels.")
+    kind = _kind(name, labels)
+    if kind.label_kind != labels.kind:
+        fitting = next(task.kind for task in TASKS.values() if task.label_kind == labels.kind)
+        raise InputError(
+            f"The task {kind.kind} needs labels of kind '{kind.label_kind}', got '{labels.kind}' in {path}. "
+            f"Pass --task {fitting}, or other labels."
+        )
+    if train == 0:
+        raise InputError(f"{path} has no training nodes. Import the graph with --split 60/20/20.")
+    return kind, labels
 
 
 def _kind(name: str | None, labels: Labels) -> type[Task]:

@@ -86,5 +86,5 @@ class LstmSAGE(SAGE):
             raise InputError(
                 "Expected all in-edges of a node with one worker, as an LSTM reads them in order, got a vertex-cut."
             )
-        rows = view.exchange.pull(h)
+        rows = view.exchange.pull(h).to(self.neighbour.dtype)
         return self.update(view, Node(h, h), last_states(view.graph, self.lstm, rows))

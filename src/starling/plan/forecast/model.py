@@ -59,6 +59,11 @@ class ForecastModel:
         """The widest rows or weights, as evaluation reckons with (infer/layerwise.py)."""
         return max(self.features, self.classes, *(max(layer.fan_in, layer.width) for layer in self.layers))
 
+    @property
+    def numbers_an_edge(self) -> int:
+        """Numbers that a pass holds for every edge at once, likewise."""
+        return 3 * _HEADS if self.name in ATTENTION else 0
+
 
 def forecast_model(name: str, facts: GraphFacts, *, layers: int = 2, hidden: int = 128, dropout: float = 0.0) -> ForecastModel:
     """A model of the table (nn/registry.py) with its default settings, on a graph."""

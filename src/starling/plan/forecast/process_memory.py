@@ -35,7 +35,8 @@ def process_memory(facts: GraphFacts, model: ForecastModel, strategy: str, step:
     features, weights = FLOAT * facts.nodes * facts.features, weight_bytes(model)
     everything = LayerSize(facts.nodes, facts.nodes, facts.edges)
     at_once = pass_bytes(model, everything, kept_sums=model.sums_input)
-    wanted = facts.nodes * FLOAT * (facts.features + 4 * model.widest)  # infer/layerwise.py: whether a pass is made at once
+    # infer/layerwise.py: whether a pass is made at once
+    wanted = FLOAT * (facts.nodes * (facts.features + 4 * model.widest) + facts.edges * model.numbers_an_edge)
     loading = lists + _SORTING * facts.edges
     if step.whole:
         sums = features * (len(model.layers) if model.name == "sgc" else 1) if model.sums_input else 0.0

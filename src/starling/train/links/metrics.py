@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError, nearest
-from starling.train.metrics import Score
+from starling.train.metrics import Score, check_finite
 
 PAIR_METRICS = ("auc", "ap")
 RANK_METRICS = ("mrr", "hits@1", "hits@3", "hits@10", "hits@50", "hits@100")
@@ -57,6 +58,7 @@ def make_link_score(name: str | None) -> LinkScore:
 
 def pair_metric(name: str, edge: NDArray[Any], other: NDArray[Any]) -> float:
     """AUC or average precision of edges' scores against other pairs'."""
+    check_finite(torch.from_numpy(np.concatenate([edge, other])))
     return area(edge, other) if name == "auc" else average_precision(edge, other)
 
 

@@ -19,6 +19,7 @@ from starling.kernels.csr import Csr, transpose
 from starling.nn.decoders import Decoder
 from starling.plan.links.pairs import TargetEdges
 from starling.train.links.metrics import ROUNDING
+from starling.train.metrics import check_finite
 
 Rows = Callable[[int, int], Tensor]
 """Rows start … stop − 1 of the candidates."""
@@ -94,6 +95,7 @@ def count_better(
     count: int,
 ) -> Counts:
     """Candidates against Q queries: rows [Q, D] of the ends that stay, scores [Q] of the truth; `known.node` are candidates."""
+    check_finite(truth)
     better, equal = torch.zeros(2, len(kept), dtype=torch.int64, device=truth.device)
     order = np.argsort(known.node, kind="stable")
     node, query = known.node[order], known.query[order]

@@ -1,0 +1,37 @@
+"""What a graph's manifest tells before the graph is cut for workers, which takes minutes where the graph is large."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starling.core.errors import InputError
+from starling.core.manifest import GraphManifest
+from starling.nn.registry import MODELS
+from starling.plan.fanouts import one_a_layer
+from starling.plan.mini import Mini
+from starling.plan.targets import check_batch
+from starling.train.config import RunConfig
+from starling.train.setup import check_choices, check_shapes
+from starling.train.tasks import fitting_task
+
+
+def check_before_cutting(config: RunConfig, manifest: GraphManifest) -> None:
+    """Refuse labels, splits, feature widths, fan-outs and batches that workers would only refuse once they have their parts."""
+    settings, how = check_choices(config)
+    path: Path = config.data.path
+    if config.task.name != "link":
+        train = manifest.splits.get("train", 0)
+        fitting_task(config.task.name, manifest.labels, train, path)
+        if isinstance(how, Mini.Settings):
+            check_batch(how.batch_size, train)
+    if isinstance(how, Mini.Settings) and config.model.name in MODELS:
+        one_a_layer(how.fanouts, settings["layers"])
+    x = manifest.node_tables.get("x")
+    if x is not None and not config.embedding.dim:
+        check_shapes(config, x.shape[1] if len(x.shape) > 1 else 1, outputs=None)
+    for name, models in (("attr", ("gate",)), ("type", ("rgcn", "rgat"))):
+        if config.model.name in models and name not in manifest.edge_tables:
+            raise InputError(
+                f"The model {config.model.name} reads the edge table '{name}', and {path} has none. Import the edges with one, or "
+                "choose another model."
+            )
