@@ -8,9 +8,8 @@ script may be stopped at any time. The table goes to docs/model-averaging.md.
 
 As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, test accuracy at the best
 validation, at most 60 epochs, 15 without a better one. A step has a tenth of the training nodes, and at least 128, of all workers
-together; with `average` each part has its share of these. With `gradient` a team of as many workers as parts are threads of one
-process, whose losses have the bits of processes; with `average` one worker takes all parts in turn, which has the bits of any
-number of them.
+together; with `average` each part has its share of these. With `gradient` two workers share the parts, as threads of one process,
+whose losses have the bits of processes; with `average` one worker takes all parts in turn, which has the bits of any number of them.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def all_runs(seeds: int, models: tuple[str, ...]) -> Iterator[Run]:
 
 def settings_of(run: Run, path: Path) -> Tables:
     graph = CASES[run.graph]
-    workers = run.parts if run.parts and run.sync == "gradient" else 1
+    workers = 2 if run.parts and run.sync == "gradient" else 1
     train_nodes = (PartsManifest if run.parts else GraphManifest).read(path).splits["train"]
     batch = min(train_nodes, max(SMALLEST_BATCH, train_nodes // STEPS))
     if run.parts and run.sync == "average":
