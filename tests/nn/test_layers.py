@@ -43,7 +43,6 @@ LAYERS = {
     "rgcn narrow blocks": lambda: RGCN(4, 2, 4, blocks=2),
     "rgcn by basis": lambda: RGCN(4, 4, 4, bases=1),
     "gin": lambda: GIN(3, 4),
-    "sgc": lambda: SGC(3, 2, 2),
     "ngnn": lambda: NGNN(SAGE(3, 4), 4, 2),
     "dense": lambda: Dense(3, 4),
 }
@@ -65,6 +64,12 @@ def test_gradients(name: str, bipartite: bool) -> None:
         return result
 
     assert torch.autograd.gradcheck(run, (h, *values))
+
+
+def test_gradients_of_sgc() -> None:
+    """A model of its own, of several hops, so the graph is whole."""
+    model, graph = shake(SGC(3, 2, 2)).double(), make(nodes=8, count=14)
+    assert torch.autograd.gradcheck(lambda h: model(View(graph), h), rows(graph, 3, torch.float64).requires_grad_())
 
 
 def both(ours: nn.Module, theirs: nn.Module, graph: LocalGraph, width: int, pair: bool, *extra: Tensor) -> None:
@@ -103,6 +108,18 @@ def test_gcn_is_pygs(fan_in: int, fan_out: int, weighted: bool) -> None:
     copy({"weight": (theirs, "T:lin.weight"), "bias": (theirs, "bias")}, theirs, layer)
     assert graph.edge_weight is not None
     both(layer, theirs, graph, fan_in, False, *([graph.edge_weight] if weighted else []))
+
+
+def test_self_loops_of_the_graph_are_edges_like_others() -> None:
+    """PyG puts its self-loop in their place; ours comes on top, as an explicit one does in PyG."""
+    from torch_geometric.nn import GCNConv
+
+    graph, layer = make(loops=True), GCN(6, 3)
+    theirs = shake(GCNConv(6, 3, add_self_loops=False))
+    copy({"weight": (theirs, "T:lin.weight"), "bias": (theirs, "bias")}, theirs, layer)
+    h, loops = rows(graph, 6), torch.arange(graph.sources).expand(2, -1)
+    expected = theirs(h, torch.cat([edge_index(graph), loops], 1))
+    torch.testing.assert_close(layer(View(graph), h), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("bipartite", [False, True])
