@@ -146,6 +146,23 @@ def test_a_table_for_people(graph: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "All checksums match." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("nodes", [500, 9000])
+@pytest.mark.parametrize("method", ["hash", "hdrf"])
+def test_the_assignment_of_another_graph(
+    nodes: int, method: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ["--nodes", str(nodes), "--edges", "24000", "--seed", "7"]
+    assert run(["generate", "rmat", *sizes, "-o", str(tmp_path / "other")]) == 0
+    keep = ("--keep-vertex-cut",) if method == "hdrf" else ()
+    partition(capsys, tmp_path / "other", tmp_path / "made", "-p", 2, "--method", method, *keep)
+    given = ["--assignment", str(tmp_path / "made" / "assignment"), *keep]
+    assert run(["partition", str(graph), "-o", str(tmp_path / "parts"), *given]) == 2
+    printed = capsys.readouterr()
+    assert re.search(r"Expected an assignment of 2,000 nodes and 22,576 edges, got one of", printed.err), printed.err
+    assert printed.err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "other"]
+
+
 BAD = {
     "no parts": (["-p", "0"], r"0"),
     "absurdly many parts": (["-p", "1000000"], r"1,000,000"),

@@ -88,11 +88,14 @@ def load_assignment(directory: Path) -> tuple[Assignment, AssignmentManifest]:
         for name in ("owner", "edge_part", "locality")
     }
     owner = arrays["owner"]
-    if owner is None or len(owner) != manifest.nodes:
+    if owner is None or owner.shape != (manifest.nodes,) or owner.dtype != np.int32:
         raise InputError(f"{directory} has no owner for each of its {manifest.nodes:,} nodes. Partition again.")
     if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < manifest.parts:
         raise InputError(f"{directory} names owners outside 0 … {manifest.parts - 1}. Partition again.")
+    locality = arrays["locality"]
+    if locality is not None and (locality.shape != owner.shape or locality.dtype != np.int32):
+        raise InputError(f"{directory} has a locality, but not one int32 for each node. Partition again.")
     assignment = Assignment(
-        manifest.kind, manifest.parts, owner, arrays["edge_part"], arrays["locality"], manifest.passes, manifest.notes
+        manifest.kind, manifest.parts, owner, arrays["edge_part"], locality, manifest.passes, manifest.notes
     )
     return assignment, manifest

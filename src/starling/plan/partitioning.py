@@ -115,7 +115,7 @@ def _assign(
 ) -> tuple[Assignment, Quality]:
     """An assignment for the parts asked for; with ``auto``, the fewest parts whose largest one fits a worker."""
     if request.assignment is not None:
-        given = read_foreign_assignment(request.assignment, graph.manifest.nodes, _node_types(graph))
+        given = _given_assignment(graph, request.assignment)
         if request.parts not in ("auto", given.parts):
             raise InputError(f"{request.assignment} has {given.parts:,} parts, -p says {request.parts:,}. Leave out -p.")
         return _finish(graph, request, given, loads, progress)
@@ -220,6 +220,10 @@ def _loads(graph: Graph, request: PartitionRequest) -> list[Load]:
                 )
             loads.append(Load(name, mask))
     return loads
+
+
+def _given_assignment(graph: Graph, path: Path) -> Assignment:
+    return read_foreign_assignment(path, graph.manifest.nodes, graph.manifest.edges, _node_types(graph))
 
 
 def _node_types(graph: Graph) -> NodeTypes | None:
