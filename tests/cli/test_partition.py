@@ -51,6 +51,18 @@ def test_default_method_and_keys(graph: Path, tmp_path: Path, capsys: pytest.Cap
     assert result["node_balance"] == pytest.approx(np.bincount(owner, minlength=4).max() * 4 / 2000, abs=1e-4)
 
 
+def test_bytes_of_a_layer_and_a_random_deal_are_in_the_object(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = partition(capsys, graph, tmp_path / "parts", "-p", 3, "--method", "spring", "--width", 10)
+    copies = sum(sum(record.halo) for record in open_parts(tmp_path / "parts").manifest.shards)
+    assert (result["width"], result["bytes_per_layer"]) == (10, copies * 40)
+    random = result["random"]
+    assert isinstance(random, dict)
+    assert random["bytes_per_layer"] > copies * 40
+    assert float(str(result["replication_factor"])) < random["replication_factor"]
+
+
 def test_same_seed_same_bytes(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
         partition(capsys, graph, tmp_path / name, "-p", 3, "--method", "spring", "--seed", 5, "--sub-parts", 2)
@@ -105,6 +117,13 @@ def test_automatic_parts_fit_the_worker(graph: Path, tmp_path: Path, capsys: pyt
     assert int(str(tight["parts"])) > 1
 
 
+def test_automatic_parts_count_the_hops_kept(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--parts", "auto", "--method", "hash", "--worker-memory", "403MiB")
+    one = partition(capsys, graph, tmp_path / "one", *flags)
+    none = partition(capsys, graph, tmp_path / "none", *flags, "--halo-hops", 0)
+    assert int(str(none["parts"])) < int(str(one["parts"]))
+
+
 def test_a_users_own_method(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.py").write_text(
         "import numpy as np\n"
@@ -124,6 +143,13 @@ def test_a_metis_part_file(graph: Path, tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "graph.part.2").write_text("".join(f"{node % 2}\n" for node in range(2000)))
     result = partition(capsys, graph, tmp_path / "parts", "--assignment", tmp_path / "graph.part.2")
     assert (result["parts"], result["node_balance"]) == (2, 1.0)
+
+
+def test_an_edge_cut_given_is_not_kept_as_a_vertex_cut(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "graph.part.2").write_text("".join(f"{node % 2}\n" for node in range(2000)))
+    given = ["--assignment", str(tmp_path / "graph.part.2"), "--keep-vertex-cut"]
+    assert run(["partition", str(graph), "-o", str(tmp_path / "parts"), *given]) == 2
+    assert "graph.part.2 is an edge-cut" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["metis", "dgl"])
@@ -184,6 +210,12 @@ BAD = {
     "auto without memory": (["--parts", "auto"], r"--worker-memory"),
     "a worker of nothing": (["--parts", "auto", "--worker-memory", "1MiB"], r"400\.0 MiB"),
     "balance of a vertex-cut": (["-p", "2", "--method", "hdrf", "--keep-vertex-cut", "--balance", "train"], r"vertex-cut"),
+    "tolerance of nothing": (["-p", "2", "--method", "hash", "--tolerance", "3"], r"no --balance is given"),
+    "halo hops of a vertex-cut": (["-p", "2", "--method", "hdrf", "--keep-vertex-cut", "--halo-hops", "2"], r"--halo-hops 2"),
+    "a digit that is no number": (["-p", "²"], r"'²'"),
+    "a method beside an assignment": (["--assignment", "a.part", "--method", "flock"], r"--method is for cutting"),
+    "settings beside an assignment": (["--assignment", "a.part", "--set", "foo=bar"], r"--set is for cutting"),
+    "workers beside an assignment": (["--assignment", "a.part", "--worker-memory", "2GiB"], r"--worker-memory is for cutting"),
     "no such partition": (["--assignment", "nowhere.part"], r"nowhere\.part"),
     "no such file of methods": (["-p", "2", "--method", "none.py:Mine"], r"none\.py"),
 }

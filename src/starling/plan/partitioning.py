@@ -11,52 +11,30 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from starling.core.artifact import staged
-from starling.core.assignment import Assignment, Note, save_assignment
-from starling.core.errors import InputError, nearest
-from starling.core.manifest import Record
+from starling.core.assignment import Assignment, save_assignment
+from starling.core.errors import InputError
 from starling.core.memory import format_bytes, peak_rss_bytes
 from starling.core.progress import SILENT, Progress
-from starling.kernels.degrees import count_degrees
 from starling.partition.balance import Load, balance
 from starling.partition.contract import MOST_PARTS, PartitionTask
+from starling.partition.halo_hops import sizes_with_hops
 from starling.partition.ownership import to_edge_cut
 from starling.partition.quality import Quality, measure, measure_random
-from starling.partition.registry import METHODS, find_method, make_method
+from starling.partition.registry import find_method, make_method
 from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
+from starling.plan.loads import loads_of, mask_of
+from starling.plan.partition_request import PartitionRequest as PartitionRequest
+from starling.plan.partition_request import refuse_kept_edge_cut, refuse_misunderstandings
 from starling.store.foreign.any_layout import read_foreign_assignment
 from starling.store.foreign.dgl_layout import NodeTypes
 from starling.store.graph import Graph
-from starling.store.shards import PROGRAM_BYTES, build_parts, memory_for_shards
-
-BALANCES = ("train", "val", "test", "edges", "types")
-
-
-class PartitionRequest(Record):
-    """What the user asked for."""
-
-    parts: int | Literal["auto"]
-    method: str = "flock"
-    settings: dict[str, Note] = {}
-    """Settings of the method, by name."""
-    seed: int = 0
-    memory: int = 1 << 30
-    threads: int | None = None
-    halo_hops: int = Field(default=1, ge=0, le=3)
-    sub_parts: int = Field(default=1, ge=1)
-    balance: tuple[str, ...] = ()
-    tolerance: float = Field(default=0.05, ge=0)
-    keep_vertex_cut: bool = False
-    worker_memory: int | None = None
-    """With ``parts="auto"``: the memory a worker has."""
-    assignment: Path | None = None
-    """A partition made elsewhere (METIS .part file, DGL folder, assignment directory), used instead of a method."""
+from starling.store.shards import PROGRAM_BYTES, build_parts, check_tables, memory_for_shards
 
 
 @dataclass(frozen=True)
@@ -79,9 +57,10 @@ def partition_graph(
     """Cut `graph` and write the parts directory, whole or not at all."""
     if graph.path.resolve().is_relative_to(output.resolve()):
         raise InputError(f"{output} is the graph to cut, or holds it. Choose another place for the parts.")
-    _refuse_unused(request)
-    loads = _loads(graph, request)
-    _refuse_small_budget(graph, request)
+    refuse_misunderstandings(request)
+    check_tables(graph.manifest)
+    loads = loads_of(graph, request.balance)
+    _refuse_small_budget(graph, request, 1 if request.parts == "auto" else request.parts)
     with staged(output, force=force) as staging:
         began = time.monotonic()
         scratch = staging / "assigning"
@@ -116,23 +95,32 @@ def _assign(
     """An assignment for the parts asked for; with ``auto``, the fewest parts whose largest one fits a worker."""
     if request.assignment is not None:
         given = _given_assignment(graph, request.assignment)
+        refuse_kept_edge_cut(request, given.kind)
         if request.parts not in ("auto", given.parts):
             raise InputError(f"{request.assignment} has {given.parts:,} parts, -p says {request.parts:,}. Leave out -p.")
         return _finish(graph, request, given, loads, progress)
     if request.parts != "auto":
         return _assign_once(graph, request, request.parts, loads, scratch, progress)
-    if request.worker_memory is None:
-        raise InputError("Expected --worker-memory with --parts auto: how much memory a worker has, e.g. --worker-memory 2GiB.")
+    assert request.worker_memory is not None, "refused before"
     parts = fewest_parts(graph.manifest, request.worker_memory)
     while True:
+        _refuse_small_budget(graph, request, parts)
         assignment, quality = _assign_once(graph, request, parts, loads, scratch, progress)
-        needed = max(
-            worker_bytes(graph.manifest, nodes, halo, edges)
-            for nodes, halo, edges in zip(quality.part_nodes, quality.part_halo, quality.part_edges, strict=True)
-        )
+        needed = _largest_worker(graph, request, assignment, quality, progress)
         if needed <= request.worker_memory:
             return assignment, quality
         parts = more_parts(parts, needed, request.worker_memory)
+
+
+def _largest_worker(
+    graph: Graph, request: PartitionRequest, assignment: Assignment, quality: Quality, progress: Progress
+) -> int:
+    """The memory that the largest part takes, with the hops asked for around it."""
+    halo, held = quality.part_halo, quality.part_edges
+    if assignment.kind == "edge-cut" and request.halo_hops != 1:
+        sizes = sizes_with_hops(graph.edge_stream(), assignment, request.halo_hops, memory=request.memory, progress=progress)
+        halo, held = sizes.halo, sizes.edges
+    return max(worker_bytes(graph.manifest, *sizes) for sizes in zip(quality.part_nodes, halo, held, strict=True))
 
 
 def _assign_once(
@@ -166,28 +154,15 @@ def _finish(
     if assignment.kind == "vertex-cut" and not request.keep_vertex_cut:
         assignment = to_edge_cut(assignment)
     if loads:
-        if assignment.kind == "vertex-cut":
-            raise InputError("--balance moves whole nodes, which a pure vertex-cut does not own. Leave out --keep-vertex-cut.")
         assignment = balance(
             assignment, edges, loads, tolerance=request.tolerance, memory=request.memory, seed=request.seed, progress=progress
         )
-    return assignment, measure(edges, assignment, train=_mask(graph, "train"), memory=request.memory, progress=progress)
+    return assignment, measure(edges, assignment, train=mask_of(graph, "train"), memory=request.memory, progress=progress)
 
 
-def _refuse_unused(request: PartitionRequest) -> None:
-    """A flag that would change nothing is a misunderstanding."""
-    if request.worker_memory is not None and request.parts != "auto":
-        raise InputError(f"--worker-memory chooses the number of parts, and -p {request.parts} gives it. Leave one out.")
-    if not request.keep_vertex_cut or request.assignment is not None:
-        return
-    if make_method(request.method, request.settings).kind != "vertex-cut":
-        known = ", ".join([name for name, method in METHODS.items() if method.kind == "vertex-cut"] + ["hash --set by=source"])
-        raise InputError(f"--keep-vertex-cut is for methods that make a vertex-cut ({known}), which {request.method} does not.")
-
-
-def _refuse_small_budget(graph: Graph, request: PartitionRequest) -> None:
+def _refuse_small_budget(graph: Graph, request: PartitionRequest, parts: int) -> None:
     """Shards come last; what they need is known first."""
-    nodes, parts = graph.manifest.nodes, 1 if request.parts == "auto" else request.parts
+    nodes = graph.manifest.nodes
     if not 1 <= parts <= MOST_PARTS:
         return  # the method says so
     if request.assignment is None and not find_method(request.method).streaming:
@@ -202,26 +177,6 @@ def _refuse_small_budget(graph: Graph, request: PartitionRequest) -> None:
         )
 
 
-def _loads(graph: Graph, request: PartitionRequest) -> list[Load]:
-    """The node weights behind the names given to --balance."""
-    loads = []
-    for name in request.balance:
-        if name not in BALANCES:
-            raise InputError(f"Unknown load '{name}' in --balance. {nearest(name, BALANCES)}")
-        if name == "edges":
-            loads.append(Load("edges", _in_degrees(graph)))
-        elif name == "types":
-            loads.extend(_type_loads(graph))
-        else:
-            mask = _mask(graph, name)
-            if mask is None:
-                raise InputError(
-                    f"--balance {name} needs a '{name}' mask, which {graph.path} lacks. Import the graph with --split."
-                )
-            loads.append(Load(name, mask))
-    return loads
-
-
 def _given_assignment(graph: Graph, path: Path) -> Assignment:
     return read_foreign_assignment(path, graph.manifest.nodes, graph.manifest.edges, _node_types(graph))
 
@@ -230,24 +185,3 @@ def _node_types(graph: Graph) -> NodeTypes | None:
     if "type" not in graph.manifest.node_tables:
         return None
     return NodeTypes(np.asarray(graph.node_table("type")), graph.manifest.node_types)
-
-
-def _type_loads(graph: Graph) -> list[Load]:
-    if "type" not in graph.manifest.node_tables:
-        raise InputError(
-            f"--balance types needs node types, which {graph.path} lacks. Import it with a node table that has them."
-        )
-    types = np.asarray(graph.node_table("type"))
-    names = graph.manifest.node_types or tuple(str(code) for code in range(int(types.max(initial=0)) + 1))
-    return [Load(f"type {name}", types == code) for code, name in enumerate(names)]
-
-
-def _in_degrees(graph: Graph) -> NDArray[Any]:
-    degrees = np.zeros(graph.manifest.nodes, np.int64)
-    for block in graph.edge_stream().blocks():
-        count_degrees(block.pairs, graph.manifest.nodes, "destination", into=degrees)
-    return degrees
-
-
-def _mask(graph: Graph, name: str) -> NDArray[np.bool_] | None:
-    return np.asarray(graph.node_table(name)) if name in graph.manifest.node_tables else None

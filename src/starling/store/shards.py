@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from starling.core.assignment import AssignmentManifest, Note, load_assignment
 from starling.core.errors import InputError
-from starling.core.manifest import Table
+from starling.core.manifest import GraphManifest, Table
 from starling.core.memory import format_bytes
 from starling.core.npy import NpyReader, save_array
 from starling.core.progress import SILENT, Progress
@@ -140,16 +140,21 @@ def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) 
         raise InputError(f"The assignment is a vertex-cut but has no {EDGE_PART}, the part of each edge. Partition again.")
     if settings.sub_parts < 1:
         raise InputError(f"Expected at least 1 sub-part in a part, got {settings.sub_parts}.")
-    sparse = [name for name, table in whole.edge_tables.items() if table.layout != "dense"]
-    if sparse:
-        raise InputError(
-            f"Edge tables must be dense to be cut into parts; '{sparse[0]}' is sparse. Import it as a dense table."
-        )
+    check_tables(whole)
     least = memory_for_shards(whole.nodes, assigned.parts, settings.halo_hops)
     if settings.memory < least:
         raise InputError(
             f"Building {assigned.parts:,} parts of {whole.nodes:,} nodes needs a budget of at least {format_bytes(least)}, got "
             f"{format_bytes(settings.memory)}. Pass a larger --memory."
+        )
+
+
+def check_tables(whole: GraphManifest) -> None:
+    """Refuse a graph with tables that cannot be cut into parts."""
+    sparse = [name for name, table in whole.edge_tables.items() if table.layout != "dense"]
+    if sparse:
+        raise InputError(
+            f"Edge tables must be dense to be cut into parts; '{sparse[0]}' is sparse. Import it as a dense table."
         )
 
 
