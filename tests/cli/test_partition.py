@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from starling.cli.main import run
-from starling.core.assignment import load_assignment
+from starling.core.assignment import AssignmentManifest, load_assignment
 from starling.partition.balance import Load, balance
 from starling.partition.quality import measure
 from starling.store.graph import open_graph
@@ -107,6 +107,18 @@ def test_settings_of_a_method(graph: Path, tmp_path: Path, capsys: pytest.Captur
     volume = partition(capsys, graph, tmp_path / "volume", "-p", 4, "--method", "metis", "--set", "objective=volume")
     assert volume["settings"] == {"objective": "volume"}
     assert cut["replication_factor"] != volume["replication_factor"]
+
+
+def test_the_manifest_says_how_parts_were_made(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    partition(capsys, graph, tmp_path / "parts", "-p", 2, "--method", "spring", "--set", "tau=0.5", "--balance", "train,edges")
+    manifest = open_parts(tmp_path / "parts").manifest
+    assert manifest.settings == {"tau": 0.5, "beta": 1.05}
+    making = manifest.making
+    assert making is not None
+    assert (making.memory, making.balance, making.tolerance) == (1 << 30, ("train", "edges"), 0.05)
+    whole = open_graph(graph).manifest
+    assert making.tables == {"train": whole.files[whole.node_tables["train"].files[0]].sha256}
+    assert AssignmentManifest.read(tmp_path / "parts" / "assignment").making == making
 
 
 def test_automatic_parts_fit_the_worker(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,6 +222,7 @@ BAD = {
     "auto without memory": (["--parts", "auto"], r"--worker-memory"),
     "a worker of nothing": (["--parts", "auto", "--worker-memory", "1MiB"], r"400\.0 MiB"),
     "balance of a vertex-cut": (["-p", "2", "--method", "hdrf", "--keep-vertex-cut", "--balance", "train"], r"vertex-cut"),
+    "a setting beyond reason": (["-p", "2", "--method", "spring", "--set", "tau=1e300"], r"at most 1,000,000, got 1e\+300"),
     "tolerance of nothing": (["-p", "2", "--method", "hash", "--tolerance", "3"], r"no --balance is given"),
     "halo hops of a vertex-cut": (["-p", "2", "--method", "hdrf", "--keep-vertex-cut", "--halo-hops", "2"], r"--halo-hops 2"),
     "a digit that is no number": (["-p", "²"], r"'²'"),

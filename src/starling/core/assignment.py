@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
-from starling.core.manifest import Count, Manifest
+from starling.core.manifest import Count, Manifest, Record
 from starling.core.npy import map_array, save_array
 
 CutKind = Literal["edge-cut", "vertex-cut"]
@@ -38,6 +38,19 @@ class Assignment:
     notes: dict[str, Note] = field(default_factory=dict)
 
 
+class Making(Record):
+    """What an assignment depends on beside graph, method, settings and seed: enough to make it again.
+
+    `memory` is the budget, in which methods take larger or smaller steps; `tables` the SHA-256 of the node tables that the loads
+    in `balance` were counted from.
+    """
+
+    memory: Count
+    balance: tuple[str, ...] = ()
+    tolerance: float | None = None
+    tables: dict[str, str] = {}
+
+
 class AssignmentManifest(Manifest):
     """An assignment on disk: ``owner.npy``, and ``edge_part.npy``, ``locality.npy`` where there are such."""
 
@@ -52,10 +65,18 @@ class AssignmentManifest(Manifest):
     seed: int = 0
     settings: dict[str, Note] = {}
     notes: dict[str, Note] = {}
+    making: Making | None = None
 
 
 def save_assignment(
-    assignment: Assignment, directory: Path, *, edges: int, method: str, seed: int, settings: dict[str, Note]
+    assignment: Assignment,
+    directory: Path,
+    *,
+    edges: int,
+    method: str,
+    seed: int,
+    settings: dict[str, Note],
+    making: Making | None = None,
 ) -> AssignmentManifest:
     """Write an assignment into an existing empty directory."""
     arrays: dict[str, NDArray[Any] | None] = {
@@ -76,6 +97,7 @@ def save_assignment(
         seed=seed,
         settings=settings,
         notes=assignment.notes,
+        making=making,
     ).seal(directory)
 
 

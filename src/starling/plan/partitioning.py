@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.artifact import staged
-from starling.core.assignment import Assignment, save_assignment
+from starling.core.assignment import Assignment, Making, Note, save_assignment
 from starling.core.errors import InputError
 from starling.core.memory import format_bytes, peak_rss_bytes
 from starling.core.progress import SILENT, Progress
@@ -28,7 +28,7 @@ from starling.partition.ownership import to_edge_cut
 from starling.partition.quality import Quality, measure, measure_random
 from starling.partition.registry import find_method, make_method
 from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
-from starling.plan.loads import loads_of, mask_of
+from starling.plan.loads import loads_of, mask_of, tables_behind
 from starling.plan.partition_request import PartitionRequest as PartitionRequest
 from starling.plan.partition_request import refuse_kept_edge_cut, refuse_misunderstandings
 from starling.store.foreign.any_layout import read_foreign_assignment
@@ -70,10 +70,7 @@ def partition_graph(
         assigned, peak = time.monotonic(), peak_rss_bytes()
         directory = staging / "assignment"
         directory.mkdir()
-        method = request.method if request.assignment is None else f"from {request.assignment.name}"
-        save_assignment(
-            assignment, directory, edges=graph.manifest.edges, method=method, seed=request.seed, settings=request.settings
-        )
+        _save(graph, request, assignment, directory)
         shutil.rmtree(scratch)
         build_parts(
             graph,
@@ -87,6 +84,22 @@ def partition_graph(
             quality=quality.record(),
         )
     return PartitionReport(output, assignment, quality, random, assigned - began, time.monotonic() - assigned, peak)
+
+
+def _save(graph: Graph, request: PartitionRequest, assignment: Assignment, directory: Path) -> None:
+    """Write the assignment with every setting in force, defaults too: they may be others in another version."""
+    method, settings = f"from {request.assignment.name}" if request.assignment is not None else request.method, {}
+    if request.assignment is None:
+        in_force = make_method(request.method, request.settings).settings.model_dump(mode="json")
+        settings = {name: value if isinstance(value, Note) else str(value) for name, value in in_force.items()}
+    making = Making(
+        memory=request.memory,
+        balance=request.balance,
+        tolerance=request.tolerance if request.balance else None,
+        tables=tables_behind(graph, request.balance),
+    )
+    edges = graph.manifest.edges
+    save_assignment(assignment, directory, edges=edges, method=method, seed=request.seed, settings=settings, making=making)
 
 
 def _assign(
@@ -167,7 +180,7 @@ def _refuse_small_budget(graph: Graph, request: PartitionRequest, parts: int) ->
         return  # the method says so
     if request.assignment is None and not find_method(request.method).streaming:
         task = _task(graph, request, parts, None, SILENT)
-        if make_method(request.method, request.settings).memory_needed(task) > task.memory:
+        if make_method(request.method, request.settings).checked_memory_needed(task) > task.memory:
             return  # the method says so, and names another one
     least = memory_for_shards(nodes, parts, request.halo_hops)
     if request.memory < least:

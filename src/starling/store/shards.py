@@ -245,6 +245,7 @@ def _manifest(
         seed=assigned.seed,
         settings=assigned.settings,
         notes=assigned.notes,
+        making=assigned.making,
         passes=assigned.passes,
         quality=quality,
         input=whole.files["edges.npy"].sha256,
