@@ -209,9 +209,9 @@ BAD = {
     "unknown setting": (["-p", "2", "--method", "metis", "--set", "objectiv=cut"], r"Did you mean 'objective'"),
     "setting without a value": (["-p", "2", "--set", "sweeps"], r"name=value"),
     "too big for memory": (["-p", "2", "--method", "metis", "--memory", "100KiB"], r"--method flock"),
-    "too little memory for shards": (["-p", "2", "--memory", "1MiB"], r"--memory of at least 240"),
+    "too little memory for shards": (["-p", "2", "--memory", "1MiB"], r"--memory of at least 249"),
     "too many parts for memory": (["-p", "30000", "--method", "hash"], r"30,000 parts .* --memory of at least 6\.9 GiB"),
-    "in memory, too little for shards": (["-p", "2", "--method", "metis", "--memory", "100MiB"], r"--memory of at least 240"),
+    "in memory, too little for shards": (["-p", "2", "--method", "metis", "--memory", "100MiB"], r"--memory of at least 249"),
     "worker memory for given parts": (["-p", "2", "--worker-memory", "2GiB"], r"Leave one out"),
     "an edge-cut to keep as a vertex-cut": (
         ["-p", "2", "--method", "spring", "--keep-vertex-cut"],

@@ -21,7 +21,7 @@ from starling.core.assignment import Assignment, Making, Note, save_assignment
 from starling.core.errors import InputError
 from starling.core.memory import format_bytes, peak_rss_bytes
 from starling.core.progress import SILENT, Progress
-from starling.partition.balance import Load, balance
+from starling.partition.balance import Load, balance, memory_for_balance
 from starling.partition.contract import MOST_PARTS, PartitionTask
 from starling.partition.halo_hops import sizes_with_hops
 from starling.partition.ownership import to_edge_cut
@@ -60,13 +60,14 @@ def partition_graph(
     refuse_misunderstandings(request)
     check_tables(graph.manifest)
     loads = loads_of(graph, request.balance)
-    _refuse_small_budget(graph, request, 1 if request.parts == "auto" else request.parts)
+    _refuse_small_budget(graph, request, loads, 1 if request.parts == "auto" else request.parts)
     with staged(output, force=force) as staging:
         began = time.monotonic()
         scratch = staging / "assigning"
         scratch.mkdir()
         assignment, quality = _assign(graph, request, loads, scratch, progress)
-        random = measure_random(graph.edge_stream(), assignment.parts, seed=request.seed, memory=request.memory)
+        loads.clear()  # nobody needs them any more, and the shards need room
+        random = measure_random(graph.edge_stream(), assignment.parts, seed=request.seed, memory=_room(request))
         assigned, peak = time.monotonic(), peak_rss_bytes()
         directory = staging / "assignment"
         directory.mkdir()
@@ -117,7 +118,7 @@ def _assign(
     assert request.worker_memory is not None, "refused before"
     parts = fewest_parts(graph.manifest, request.worker_memory)
     while True:
-        _refuse_small_budget(graph, request, parts)
+        _refuse_small_budget(graph, request, loads, parts)
         assignment, quality = _assign_once(graph, request, parts, loads, scratch, progress)
         needed = _largest_worker(graph, request, assignment, quality, progress)
         if needed <= request.worker_memory:
@@ -131,7 +132,7 @@ def _largest_worker(
     """The memory that the largest part takes, with the hops asked for around it."""
     halo, held = quality.part_halo, quality.part_edges
     if assignment.kind == "edge-cut" and request.halo_hops != 1:
-        sizes = sizes_with_hops(graph.edge_stream(), assignment, request.halo_hops, memory=request.memory, progress=progress)
+        sizes = sizes_with_hops(graph.edge_stream(), assignment, request.halo_hops, memory=_room(request), progress=progress)
         halo, held = sizes.halo, sizes.edges
     return max(worker_bytes(graph.manifest, *sizes) for sizes in zip(quality.part_nodes, halo, held, strict=True))
 
@@ -139,7 +140,7 @@ def _largest_worker(
 def _assign_once(
     graph: Graph, request: PartitionRequest, parts: int, loads: list[Load], scratch: Path, progress: Progress
 ) -> tuple[Assignment, Quality]:
-    method, task = make_method(request.method, request.settings), _task(graph, request, parts, scratch, progress)
+    method, task = make_method(request.method, request.settings), _task(graph, request, loads, parts, scratch, progress)
     if method.uses_load:
         task = dataclasses.replace(task, node_load=_load_to_aim_at(loads))
     assignment = method.assign(task)
@@ -154,8 +155,17 @@ def _load_to_aim_at(loads: list[Load]) -> NDArray[Any] | None:
     return next((load.weight + 1 for load in loads if load.name == "edges"), None)
 
 
-def _task(graph: Graph, request: PartitionRequest, parts: int, scratch: Path | None, progress: Progress) -> PartitionTask:
-    memory = max(request.memory - PROGRAM_BYTES, request.memory // 2)
+def _room(request: PartitionRequest) -> int:
+    """What of the budget is for data."""
+    return max(request.memory - PROGRAM_BYTES, request.memory // 2)
+
+
+def _task(
+    graph: Graph, request: PartitionRequest, loads: list[Load], parts: int, scratch: Path | None, progress: Progress
+) -> PartitionTask:
+    """The task of a method, which has what the loads to balance leave; the load to aim at is a copy."""
+    held = sum(load.weight.nbytes * (2 if load.name == "edges" else 1) for load in loads)
+    memory = max(_room(request) - held, 0)
     return PartitionTask(graph.edge_stream(), parts, request.seed, memory, request.threads, progress, scratch)
 
 
@@ -168,24 +178,27 @@ def _finish(
         assignment = to_edge_cut(assignment)
     if loads:
         assignment = balance(
-            assignment, edges, loads, tolerance=request.tolerance, memory=request.memory, seed=request.seed, progress=progress
+            assignment, edges, loads, tolerance=request.tolerance, memory=_room(request), seed=request.seed, progress=progress
         )
-    return assignment, measure(edges, assignment, train=mask_of(graph, "train"), memory=request.memory, progress=progress)
+    return assignment, measure(edges, assignment, train=mask_of(graph, "train"), memory=_room(request), progress=progress)
 
 
-def _refuse_small_budget(graph: Graph, request: PartitionRequest, parts: int) -> None:
-    """Shards come last; what they need is known first."""
-    nodes = graph.manifest.nodes
+def _refuse_small_budget(graph: Graph, request: PartitionRequest, loads: list[Load], parts: int) -> None:
+    """Balancing and shards come last; what they need is known first."""
+    nodes, edges = graph.manifest.nodes, graph.edge_stream()
     if not 1 <= parts <= MOST_PARTS:
         return  # the method says so
     if request.assignment is None and not find_method(request.method).streaming:
-        task = _task(graph, request, parts, None, SILENT)
+        task = _task(graph, request, loads, parts, None, SILENT)
         if make_method(request.method, request.settings).checked_memory_needed(task) > task.memory:
             return  # the method says so, and names another one
-    least = memory_for_shards(nodes, parts, request.halo_hops)
+    least = memory_for_shards(nodes, edges.edges, parts, request.halo_hops)
+    if loads:
+        least = max(least, PROGRAM_BYTES + memory_for_balance(edges, loads, parts))
     if request.memory < least:
+        work = "Balancing and building" if loads else "Building"
         raise InputError(
-            f"Building {parts:,} parts of {nodes:,} nodes needs --memory of at least {format_bytes(least)}, "
+            f"{work} {parts:,} parts of {nodes:,} nodes needs --memory of at least {format_bytes(least)}, "
             f"got {format_bytes(request.memory)}."
         )
 
