@@ -63,9 +63,16 @@ def test_bytes_of_a_layer_and_a_random_deal_are_in_the_object(
     assert float(str(result["replication_factor"])) < random["replication_factor"]
 
 
-def test_same_seed_same_bytes(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("a", "b"):
-        partition(capsys, graph, tmp_path / name, "-p", 3, "--method", "spring", "--seed", 5, "--sub-parts", 2)
+@pytest.mark.parametrize(
+    "flags",
+    [("spring", "--sub-parts", 2), ("flock", "--sub-parts", 2), ("hash", "--sub-parts", 3), ("hdrf", "--keep-vertex-cut")],
+    ids=["spring", "flock", "hash", "hdrf"],
+)
+def test_same_seed_same_bytes(
+    flags: tuple[object, ...], graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, threads in (("a", 1), ("b", 2)):
+        partition(capsys, graph, tmp_path / name, "-p", 3, "--seed", 5, "--threads", threads, "--method", *flags)
     first = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert first == json.loads((tmp_path / "b" / "manifest.json").read_text())
 
@@ -91,6 +98,20 @@ def test_edges_to_balance_are_aimed_at_from_the_start(tmp_path: Path, capsys: py
     degree = np.bincount(np.asarray(open_graph(hubs).edges)[:, 1], minlength=edges.nodes)
     afterwards = balance(load_assignment(tmp_path / "plain" / "assignment")[0], edges, [Load("edges", degree)])
     assert float(str(aimed["replication_factor"])) < measure(edges, afterwards).replication_factor
+
+
+@pytest.mark.parametrize("method", ["flock", "restream"])
+def test_sub_parts_cut_far_fewer_edges_than_random(
+    method: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The graph's nodes are in random order; two random halves of a part would cut half of its edges."""
+    partition(capsys, graph, tmp_path / "parts", "-p", 2, "--sub-parts", 2, "--method", method)
+    parts = open_parts(tmp_path / "parts")
+    ends = np.asarray(parts.global_of_position)[np.asarray(open_graph(graph).edges)]
+    bounds = [bound for record in parts.manifest.shards for bound in record.sub_offsets[1:]]
+    part, sub = np.searchsorted(parts.offsets, ends, side="right"), np.searchsorted(bounds, ends, side="right")
+    inner = part[:, 0] == part[:, 1]
+    assert (sub[inner, 0] != sub[inner, 1]).mean() < 0.25
 
 
 def test_vertex_cut_kept_or_made_ready(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

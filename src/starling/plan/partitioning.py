@@ -31,6 +31,7 @@ from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
 from starling.plan.loads import loads_of, mask_of, tables_behind
 from starling.plan.partition_request import PartitionRequest as PartitionRequest
 from starling.plan.partition_request import refuse_kept_edge_cut, refuse_misunderstandings
+from starling.plan.sub_parts import order_for_sub_parts
 from starling.store.foreign.any_layout import read_foreign_assignment
 from starling.store.foreign.dgl_layout import NodeTypes
 from starling.store.graph import Graph
@@ -67,6 +68,15 @@ def partition_graph(
         scratch.mkdir()
         assignment, quality = _assign(graph, request, loads, scratch, progress)
         loads.clear()  # nobody needs them any more, and the shards need room
+        if request.sub_parts > 1:
+            assignment = order_for_sub_parts(
+                graph.edge_stream(),
+                assignment,
+                request.sub_parts,
+                memory=_room(request),
+                seed=request.seed,
+                progress=progress,
+            )
         random = measure_random(graph.edge_stream(), assignment.parts, seed=request.seed, memory=_room(request))
         assigned, peak = time.monotonic(), peak_rss_bytes()
         directory = staging / "assignment"
