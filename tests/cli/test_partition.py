@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from starling.cli.main import run
-from starling.core.assignment import load_assignment
+from starling.core.assignment import AssignmentManifest, load_assignment
 from starling.partition.balance import Load, balance
 from starling.partition.quality import measure
 from starling.store.graph import open_graph
@@ -51,9 +51,28 @@ def test_default_method_and_keys(graph: Path, tmp_path: Path, capsys: pytest.Cap
     assert result["node_balance"] == pytest.approx(np.bincount(owner, minlength=4).max() * 4 / 2000, abs=1e-4)
 
 
-def test_same_seed_same_bytes(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("a", "b"):
-        partition(capsys, graph, tmp_path / name, "-p", 3, "--method", "spring", "--seed", 5, "--sub-parts", 2)
+def test_bytes_of_a_layer_and_a_random_deal_are_in_the_object(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = partition(capsys, graph, tmp_path / "parts", "-p", 3, "--method", "spring", "--width", 10)
+    copies = sum(sum(record.halo) for record in open_parts(tmp_path / "parts").manifest.shards)
+    assert (result["width"], result["bytes_per_layer"]) == (10, copies * 40)
+    random = result["random"]
+    assert isinstance(random, dict)
+    assert random["bytes_per_layer"] > copies * 40
+    assert float(str(result["replication_factor"])) < random["replication_factor"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("spring", "--sub-parts", 2), ("flock", "--sub-parts", 2), ("hash", "--sub-parts", 3), ("hdrf", "--keep-vertex-cut")],
+    ids=["spring", "flock", "hash", "hdrf"],
+)
+def test_same_seed_same_bytes(
+    flags: tuple[object, ...], graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, threads in (("a", 1), ("b", 2)):
+        partition(capsys, graph, tmp_path / name, "-p", 3, "--seed", 5, "--threads", threads, "--method", *flags)
     first = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert first == json.loads((tmp_path / "b" / "manifest.json").read_text())
 
@@ -81,6 +100,20 @@ def test_edges_to_balance_are_aimed_at_from_the_start(tmp_path: Path, capsys: py
     assert float(str(aimed["replication_factor"])) < measure(edges, afterwards).replication_factor
 
 
+@pytest.mark.parametrize("method", ["flock", "restream"])
+def test_sub_parts_cut_far_fewer_edges_than_random(
+    method: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The graph's nodes are in random order; two random halves of a part would cut half of its edges."""
+    partition(capsys, graph, tmp_path / "parts", "-p", 2, "--sub-parts", 2, "--method", method)
+    parts = open_parts(tmp_path / "parts")
+    ends = np.asarray(parts.global_of_position)[np.asarray(open_graph(graph).edges)]
+    bounds = [bound for record in parts.manifest.shards for bound in record.sub_offsets[1:]]
+    part, sub = np.searchsorted(parts.offsets, ends, side="right"), np.searchsorted(bounds, ends, side="right")
+    inner = part[:, 0] == part[:, 1]
+    assert (sub[inner, 0] != sub[inner, 1]).mean() < 0.25
+
+
 def test_vertex_cut_kept_or_made_ready(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pure = partition(capsys, graph, tmp_path / "pure", "-p", 4, "--method", "hdrf", "--keep-vertex-cut")
     ready = partition(capsys, graph, tmp_path / "ready", "-p", 4, "--method", "hdrf")
@@ -97,12 +130,31 @@ def test_settings_of_a_method(graph: Path, tmp_path: Path, capsys: pytest.Captur
     assert cut["replication_factor"] != volume["replication_factor"]
 
 
+def test_the_manifest_says_how_parts_were_made(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    partition(capsys, graph, tmp_path / "parts", "-p", 2, "--method", "spring", "--set", "tau=0.5", "--balance", "train,edges")
+    manifest = open_parts(tmp_path / "parts").manifest
+    assert manifest.settings == {"tau": 0.5, "beta": 1.05}
+    making = manifest.making
+    assert making is not None
+    assert (making.memory, making.balance, making.tolerance) == (1 << 30, ("train", "edges"), 0.05)
+    whole = open_graph(graph).manifest
+    assert making.tables == {"train": whole.files[whole.node_tables["train"].files[0]].sha256}
+    assert AssignmentManifest.read(tmp_path / "parts" / "assignment").making == making
+
+
 def test_automatic_parts_fit_the_worker(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--parts", "auto", "--method", "hash")
     roomy = partition(capsys, graph, tmp_path / "roomy", *flags, "--worker-memory", "2GiB")
     tight = partition(capsys, graph, tmp_path / "tight", *flags, "--worker-memory", "404MiB")
     assert roomy["parts"] == 1
     assert int(str(tight["parts"])) > 1
+
+
+def test_automatic_parts_count_the_hops_kept(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--parts", "auto", "--method", "hash", "--worker-memory", "403MiB")
+    one = partition(capsys, graph, tmp_path / "one", *flags)
+    none = partition(capsys, graph, tmp_path / "none", *flags, "--halo-hops", 0)
+    assert int(str(none["parts"])) < int(str(one["parts"]))
 
 
 def test_a_users_own_method(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +178,13 @@ def test_a_metis_part_file(graph: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert (result["parts"], result["node_balance"]) == (2, 1.0)
 
 
+def test_an_edge_cut_given_is_not_kept_as_a_vertex_cut(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "graph.part.2").write_text("".join(f"{node % 2}\n" for node in range(2000)))
+    given = ["--assignment", str(tmp_path / "graph.part.2"), "--keep-vertex-cut"]
+    assert run(["partition", str(graph), "-o", str(tmp_path / "parts"), *given]) == 2
+    assert "graph.part.2 is an edge-cut" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", ["metis", "dgl"])
 def test_parts_go_out_and_come_back(form: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     partition(capsys, graph, tmp_path / "parts", "-p", 3, "--method", "spring")
@@ -146,6 +205,23 @@ def test_a_table_for_people(graph: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "All checksums match." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("nodes", [500, 9000])
+@pytest.mark.parametrize("method", ["hash", "hdrf"])
+def test_the_assignment_of_another_graph(
+    nodes: int, method: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ["--nodes", str(nodes), "--edges", "24000", "--seed", "7"]
+    assert run(["generate", "rmat", *sizes, "-o", str(tmp_path / "other")]) == 0
+    keep = ("--keep-vertex-cut",) if method == "hdrf" else ()
+    partition(capsys, tmp_path / "other", tmp_path / "made", "-p", 2, "--method", method, *keep)
+    given = ["--assignment", str(tmp_path / "made" / "assignment"), *keep]
+    assert run(["partition", str(graph), "-o", str(tmp_path / "parts"), *given]) == 2
+    printed = capsys.readouterr()
+    assert re.search(r"Expected an assignment of 2,000 nodes and 22,576 edges, got one of", printed.err), printed.err
+    assert printed.err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "other"]
+
+
 BAD = {
     "no parts": (["-p", "0"], r"0"),
     "absurdly many parts": (["-p", "1000000"], r"1,000,000"),
@@ -154,9 +230,9 @@ BAD = {
     "unknown setting": (["-p", "2", "--method", "metis", "--set", "objectiv=cut"], r"Did you mean 'objective'"),
     "setting without a value": (["-p", "2", "--set", "sweeps"], r"name=value"),
     "too big for memory": (["-p", "2", "--method", "metis", "--memory", "100KiB"], r"--method flock"),
-    "too little memory for shards": (["-p", "2", "--memory", "1MiB"], r"--memory of at least 240"),
+    "too little memory for shards": (["-p", "2", "--memory", "1MiB"], r"--memory of at least 249"),
     "too many parts for memory": (["-p", "30000", "--method", "hash"], r"30,000 parts .* --memory of at least 6\.9 GiB"),
-    "in memory, too little for shards": (["-p", "2", "--method", "metis", "--memory", "100MiB"], r"--memory of at least 240"),
+    "in memory, too little for shards": (["-p", "2", "--method", "metis", "--memory", "100MiB"], r"--memory of at least 249"),
     "worker memory for given parts": (["-p", "2", "--worker-memory", "2GiB"], r"Leave one out"),
     "an edge-cut to keep as a vertex-cut": (
         ["-p", "2", "--method", "spring", "--keep-vertex-cut"],
@@ -167,6 +243,13 @@ BAD = {
     "auto without memory": (["--parts", "auto"], r"--worker-memory"),
     "a worker of nothing": (["--parts", "auto", "--worker-memory", "1MiB"], r"400\.0 MiB"),
     "balance of a vertex-cut": (["-p", "2", "--method", "hdrf", "--keep-vertex-cut", "--balance", "train"], r"vertex-cut"),
+    "a setting beyond reason": (["-p", "2", "--method", "spring", "--set", "tau=1e300"], r"at most 1,000,000, got 1e\+300"),
+    "tolerance of nothing": (["-p", "2", "--method", "hash", "--tolerance", "3"], r"no --balance is given"),
+    "halo hops of a vertex-cut": (["-p", "2", "--method", "hdrf", "--keep-vertex-cut", "--halo-hops", "2"], r"--halo-hops 2"),
+    "a digit that is no number": (["-p", "²"], r"'²'"),
+    "a method beside an assignment": (["--assignment", "a.part", "--method", "flock"], r"--method is for cutting"),
+    "settings beside an assignment": (["--assignment", "a.part", "--set", "foo=bar"], r"--set is for cutting"),
+    "workers beside an assignment": (["--assignment", "a.part", "--worker-memory", "2GiB"], r"--worker-memory is for cutting"),
     "no such partition": (["--assignment", "nowhere.part"], r"nowhere\.part"),
     "no such file of methods": (["-p", "2", "--method", "none.py:Mine"], r"none\.py"),
 }

@@ -91,6 +91,19 @@ def test_a_missing_package_is_named_before_the_graph_is_read(name: str, monkeypa
         make_method(name).assign(PartitionTask(edges, 2))
 
 
+def test_mtkahypar_has_the_threads_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = pytest.importorskip("mtkahypar")
+    from starling.partition import mtkahypar
+
+    asked = list[int]()
+    first = library.initialize(1, print_warnings=False)
+    monkeypatch.setattr(mtkahypar, "_pools", {})
+    monkeypatch.setattr(library, "initialize", lambda threads: asked.append(threads) or first)
+    make_method("mtkahypar").assign(PartitionTask(TINY["two cliques"], 2, threads=3))
+    make_method("mtkahypar").assign(PartitionTask(TINY["two cliques"], 2, threads=1))
+    assert asked == [3]
+
+
 def test_files_that_the_packages_read() -> None:
     graph = read_adjacency(PartitionTask(undirected([*clique(0, 1, 2), (2, 3)], 5), 2))
     load = np.array([1, 2, 3, 4, 5])

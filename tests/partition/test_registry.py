@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from starling.core.errors import InputError, StarlingError
+from starling.core.errors import InputError
 from starling.partition.contract import PartitionTask
 from starling.partition.registry import METHODS, find_method, make_method
 from starling.partition.spring import Spring
@@ -45,6 +45,34 @@ class Stumbles(Partitioner):
 class Forgets(Partitioner):
     def _assign(self, task):
         pass
+
+
+class Lists(Partitioner):
+    def _assign(self, task):
+        return Assignment("edge-cut", task.parts, [0] * task.edges.nodes)
+
+
+class Forecasts(Partitioner):
+    def memory_needed(self, task):
+        return 1 // 0
+
+    def _assign(self, task):
+        return None
+
+
+class Shy(Partitioner):
+    def __init__(self):
+        super().__init__()
+
+    def _assign(self, task):
+        return None
+
+
+class Loose(Partitioner):
+    Settings = dict
+
+    def _assign(self, task):
+        return None
 
 
 NUMBER = 3
@@ -89,6 +117,20 @@ def test_wrong_settings_are_named(settings: dict[str, object], message: str) -> 
         make_method("spring", settings)
 
 
+@pytest.mark.parametrize("value", ["1e300", "inf", "1e7"])
+def test_settings_that_no_kernel_can_take_are_refused(value: str) -> None:
+    with pytest.raises(InputError, match="setting 'tau' of spring is wrong: expected at most 1,000,000, got"):
+        make_method("spring", {"tau": value})
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("spring", "tau"), ("spring", "beta"), ("restream", "imbalance"), ("flock", "flock")]
+)
+def test_the_largest_settings_work(name: str, setting: str) -> None:
+    assignment = make_method(name, {setting: 1_000_000}).assign(PartitionTask(TINY["two cliques"], 2))
+    assert set(assignment.owner.tolist()) <= {0, 1}
+
+
 def test_a_method_without_settings_says_so() -> None:
     with pytest.raises(InputError, match=r"random has no setting 'tau'. It has no settings"):
         make_method("random", {"tau": 1})
@@ -120,10 +162,17 @@ def test_a_users_class_that_is_no_method_is_refused(mine: Path, class_name: str,
     [
         ("Stumbles", r"The method Stumbles failed: KeyError: 'b' \(mine.py, line \d+\)\."),
         ("Forgets", r"The method Forgets is broken: it made no Assignment, but a NoneType\."),
+        ("Lists", r"The method Lists is broken: it made owner a list, not a NumPy array\."),
+        ("Forecasts", r"memory_needed of the method Forecasts failed: ZeroDivisionError: .* \(mine.py, line \d+\)\."),
+        (
+            "Shy",
+            r"The method .*:Shy cannot be made: TypeError: .*Give it an __init__ that takes the settings, or none at all\.",
+        ),
+        ("Loose", r"Expected a subclass of Partitioner.Settings as the Settings of .*:Loose, got <class 'dict'>\."),
     ],
 )
 def test_a_users_method_that_fails_is_named_in_one_sentence(mine: Path, class_name: str, message: str) -> None:
-    with pytest.raises(StarlingError) as caught:
+    with pytest.raises(InputError) as caught:
         make_method(f"{mine}:{class_name}").assign(PartitionTask(TINY["path"], 3))
     assert re.fullmatch(message, str(caught.value))
 

@@ -15,8 +15,11 @@ from starling.cli.progress import progress
 from starling.core.assignment import Note
 from starling.core.errors import InputError
 from starling.core.memory import format_bytes, parse_bytes, peak_rss_bytes
+from starling.partition.quality import Quality
 from starling.partition.registry import METHODS
-from starling.plan.partitioning import BALANCES, PartitionReport, PartitionRequest, partition_graph
+from starling.plan.loads import BALANCES
+from starling.plan.partition_request import PartitionRequest
+from starling.plan.partitioning import PartitionReport, partition_graph
 from starling.store.graph import open_graph
 
 METHODS_EPILOG = "Methods:\n\n" + "\n\n".join(
@@ -31,8 +34,9 @@ def partition(
     output: Output,
     parts: Annotated[str, typer.Option("--parts", "-p", help="Number of parts, or auto with --worker-memory.")] = "auto",
     method: Annotated[
-        str, typer.Option(help="How to cut: a method from the list below, or your own as file.py:Class.")
-    ] = "flock",
+        str | None,
+        typer.Option(help="How to cut: a method from the list below, or your own as file.py:Class.", show_default="flock"),
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="A setting of the method, as name=value. Repeatable.", show_default=False)
     ] = None,
@@ -43,7 +47,9 @@ def partition(
     balance: Annotated[
         str | None, typer.Option(help=f"Loads to even out afterwards, comma-separated, of {', '.join(BALANCES)}.")
     ] = None,
-    tolerance: Annotated[float, typer.Option(min=0, help="How far above the mean a load may be, in per cent.")] = 5.0,
+    tolerance: Annotated[
+        float | None, typer.Option(min=0, help="How far above the mean a load may be, in per cent.", show_default="5")
+    ] = None,
     keep_vertex_cut: Annotated[
         bool, typer.Option("--keep-vertex-cut", help="Keep the masters and mirrors of a vertex-cut method.")
     ] = False,
@@ -64,9 +70,9 @@ def partition(
     quiet: Quiet = False,
 ) -> None:
     """Cut a graph into parts and write a shard for each."""
+    given: dict[str, Any] = {"method": method, "tolerance": None if tolerance is None else tolerance / 100}
     request = PartitionRequest(
         parts=_part_count(parts),
-        method=method,
         settings=_settings(setting or []),
         seed=seed,
         memory=memory,
@@ -74,18 +80,18 @@ def partition(
         halo_hops=halo_hops,
         sub_parts=sub_parts,
         balance=tuple(name.strip() for name in balance.split(",")) if balance else (),
-        tolerance=tolerance / 100,
         keep_vertex_cut=keep_vertex_cut,
         worker_memory=worker_memory,
         assignment=assignment,
+        **{name: value for name, value in given.items() if value is not None},
     )
     report = partition_graph(open_graph(graph), output, request, force=force, progress=progress(quiet=quiet or json))
-    result = _result(report, request)
+    result = _result(report, request, width)
     print_json(result) if json else _print(report, result, width)
 
 
 def _part_count(text: str) -> Any:
-    if text == "auto" or text.isdigit():
+    if text == "auto" or (text.isascii() and text.isdecimal()):
         return text if text == "auto" else int(text)
     raise InputError(f"Expected a whole number of parts or 'auto', got '{text}'.")
 
@@ -100,7 +106,7 @@ def _settings(flags: list[str]) -> dict[str, Note]:
     return settings
 
 
-def _result(report: PartitionReport, request: PartitionRequest) -> dict[str, Any]:
+def _result(report: PartitionReport, request: PartitionRequest, width: int) -> dict[str, Any]:
     quality, seconds = report.quality, report.assign_seconds + report.shard_seconds
     streamed = sum(quality.part_edges) * max(1, report.assignment.passes)
     return {
@@ -113,6 +119,9 @@ def _result(report: PartitionReport, request: PartitionRequest) -> dict[str, Any
         "edge_balance": round(quality.edge_balance, 4),
         "train_balance": None if quality.train_balance is None else round(quality.train_balance, 4),
         "halo_share": round(quality.halo_share, 6),
+        "width": width,
+        "bytes_per_layer": quality.bytes_per_layer(width),
+        "random": _beside(report.random, width),
         "passes": report.assignment.passes,
         "seconds": round(seconds, 3),
         "assign_seconds": round(report.assign_seconds, 3),
@@ -125,6 +134,16 @@ def _result(report: PartitionReport, request: PartitionRequest) -> dict[str, Any
         "settings": request.settings,
         "notes": report.assignment.notes,
         "output": str(report.path),
+    }
+
+
+def _beside(random: Quality, width: int) -> dict[str, Any]:
+    """The same graph dealt out at random."""
+    return {
+        "replication_factor": round(random.replication_factor, 6),
+        "edge_cut": round(random.edge_cut, 6),
+        "halo_share": round(random.halo_share, 6),
+        "bytes_per_layer": random.bytes_per_layer(width),
     }
 
 

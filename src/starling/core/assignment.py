@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
-from starling.core.manifest import Count, Manifest
+from starling.core.manifest import Count, Manifest, Record
 from starling.core.npy import map_array, save_array
 
 CutKind = Literal["edge-cut", "vertex-cut"]
@@ -38,6 +38,19 @@ class Assignment:
     notes: dict[str, Note] = field(default_factory=dict)
 
 
+class Making(Record):
+    """What an assignment depends on beside graph, method, settings and seed: enough to make it again.
+
+    `memory` is the budget, in which methods take larger or smaller steps; `tables` the SHA-256 of the node tables that the loads
+    in `balance` were counted from.
+    """
+
+    memory: Count
+    balance: tuple[str, ...] = ()
+    tolerance: float | None = None
+    tables: dict[str, str] = {}
+
+
 class AssignmentManifest(Manifest):
     """An assignment on disk: ``owner.npy``, and ``edge_part.npy``, ``locality.npy`` where there are such."""
 
@@ -52,10 +65,18 @@ class AssignmentManifest(Manifest):
     seed: int = 0
     settings: dict[str, Note] = {}
     notes: dict[str, Note] = {}
+    making: Making | None = None
 
 
 def save_assignment(
-    assignment: Assignment, directory: Path, *, edges: int, method: str, seed: int, settings: dict[str, Note]
+    assignment: Assignment,
+    directory: Path,
+    *,
+    edges: int,
+    method: str,
+    seed: int,
+    settings: dict[str, Note],
+    making: Making | None = None,
 ) -> AssignmentManifest:
     """Write an assignment into an existing empty directory."""
     arrays: dict[str, NDArray[Any] | None] = {
@@ -76,6 +97,7 @@ def save_assignment(
         seed=seed,
         settings=settings,
         notes=assignment.notes,
+        making=making,
     ).seal(directory)
 
 
@@ -88,11 +110,14 @@ def load_assignment(directory: Path) -> tuple[Assignment, AssignmentManifest]:
         for name in ("owner", "edge_part", "locality")
     }
     owner = arrays["owner"]
-    if owner is None or len(owner) != manifest.nodes:
+    if owner is None or owner.shape != (manifest.nodes,) or owner.dtype != np.int32:
         raise InputError(f"{directory} has no owner for each of its {manifest.nodes:,} nodes. Partition again.")
     if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < manifest.parts:
         raise InputError(f"{directory} names owners outside 0 … {manifest.parts - 1}. Partition again.")
+    locality = arrays["locality"]
+    if locality is not None and (locality.shape != owner.shape or locality.dtype != np.int32):
+        raise InputError(f"{directory} has a locality, but not one int32 for each node. Partition again.")
     assignment = Assignment(
-        manifest.kind, manifest.parts, owner, arrays["edge_part"], arrays["locality"], manifest.passes, manifest.notes
+        manifest.kind, manifest.parts, owner, arrays["edge_part"], locality, manifest.passes, manifest.notes
     )
     return assignment, manifest

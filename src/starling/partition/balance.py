@@ -5,7 +5,7 @@ holds beyond (1 + tolerance) × mean. Rounds of one stream pass each count how t
 weigh in an overloaded part — are spread over the parts, then move the cheapest first: fewest edges cut for the overload
 relieved. Every move lowers the total overload, so the pass ends; what it could not reach is reported, not hidden.
 
-Memory: O(V) plus one row of p counts per movable node, as many nodes a round as the budget allows.
+Memory: O(V) plus a row of p counts and the weights for each movable node, as many nodes a round as the budget allows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,16 @@ from starling.core.assignment import Assignment, Note
 from starling.core.keyed import permutation, stream_key
 from starling.core.progress import SILENT, Progress
 from starling.kernels.partition.balance import count_neighbour_parts, make_moves, price_moves
+from starling.partition.passes import pass_bytes
 from starling.stream.edges import EdgeStream
 
 _ROUNDS = 30
+_BLOCK = 1 << 20
+_BYTES_PER_NODE = 44
+"""Owners before and after, locality, rows of nodes, masks, and the movable nodes with a random order of them."""
+_BYTES_PER_ROW = 48
+"""Of a movable node, beside counts and weights: its number, part, price and rank."""
+_LEAST_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,16 @@ class Load:
 
     name: str
     weight: NDArray[Any]
+
+
+def memory_for_balance(edges: EdgeStream, loads: Sequence[Load], parts: int, rows: int = _LEAST_ROWS) -> int:
+    """What balancing holds with so many movable nodes a round, the loads themselves included."""
+    fixed = edges.nodes * _BYTES_PER_NODE + sum(load.weight.nbytes for load in loads) + pass_bytes(edges)
+    return fixed + min(rows, edges.nodes) * _row_bytes(parts, len(loads) + 1)
+
+
+def _row_bytes(parts: int, loads: int) -> int:
+    return 4 * parts + 8 * loads + _BYTES_PER_ROW
 
 
 def balance(
@@ -47,18 +64,21 @@ def balance(
 ) -> Assignment:
     """Move the fewest boundary nodes, at the least cut, until every load is within tolerance.
 
-    Node counts are always among the loads, so that mending one balance does not spoil that one.
+    Node counts are always among the loads, so that mending one balance does not spoil that one. `memory` is for all that is
+    held here, the loads included; below `memory_for_balance` it is not kept to.
     """
+    free = memory - memory_for_balance(edges, loads, assignment.parts, rows=0)
+    room = max(_LEAST_ROWS, free // _row_bytes(assignment.parts, len(loads) + 1))
     loads = [Load("nodes", np.ones(len(assignment.owner), np.uint8)), *loads]
     owner = np.array(assignment.owner, np.int32)
     parts = assignment.parts
     held, caps, means = _loads_and_caps(owner, parts, loads, tolerance)
     moved, rounds = 0, 0
     while rounds < _ROUNDS and (held > caps[:, None]).any():
-        movable = _movable(
-            owner, held, caps, loads, room=max(1, memory // 4 // (parts * 4)), key=stream_key(seed, "balance", rounds)
-        )
-        weights = np.stack([load.weight[movable] for load in loads], axis=1) / means
+        movable = _movable(owner, held, caps, loads, room=room, key=stream_key(seed, "balance", rounds))
+        weights = np.empty((len(movable), len(loads)))
+        for column, load in enumerate(loads):
+            weights[:, column] = load.weight[movable] / means[column]
         counts = _neighbour_parts(edges, owner, movable, parts, progress)
         part = owner[movable]
         price = np.empty(len(movable))
@@ -92,7 +112,12 @@ def _loads_and_caps(
 
 
 def _held(owner: NDArray[np.int32], parts: int, loads: Sequence[Load]) -> NDArray[np.float64]:
-    return np.stack([np.bincount(owner, load.weight, minlength=parts) for load in loads])
+    held = np.zeros((len(loads), parts))
+    for start in range(0, len(owner), _BLOCK):  # bincount makes wide copies of what it is given
+        block = slice(start, start + _BLOCK)
+        for row, load in zip(held, loads, strict=True):
+            row += np.bincount(owner[block], load.weight[block], minlength=parts)
+    return held
 
 
 def _is_movable(

@@ -86,9 +86,9 @@ class Partitioner(ABC):
         except (StarlingError, MemoryError):
             raise
         except Exception as error:
-            if type(self).__module__.startswith("starling."):
+            if self._ours:
                 raise  # a fault of ours: the traceback is for us
-            raise StarlingError(f"The method {self._title} failed: {_in_one_line(error)}.") from error
+            raise InputError(f"The method {self._title} failed: {in_one_line(error)}.") from error
         self._check_result(task, assignment)
         return assignment
 
@@ -96,12 +96,31 @@ class Partitioner(ABC):
     def _title(self) -> str:
         return self.name or type(self).__name__
 
+    @property
+    def _ours(self) -> bool:
+        return type(self).__module__.startswith("starling.")
+
     @abstractmethod
     def _assign(self, task: PartitionTask) -> Assignment: ...
 
     def memory_needed(self, task: PartitionTask) -> int:
         """About how many bytes the method will hold for this task; 0 where nobody can say."""
         return 0
+
+    @final
+    def checked_memory_needed(self, task: PartitionTask) -> int:
+        """`memory_needed`, whoever wrote it: a fault in a user's method is one sentence."""
+        try:
+            needed = self.memory_needed(task)
+        except StarlingError:
+            raise
+        except Exception as error:
+            if self._ours:
+                raise
+            raise InputError(f"memory_needed of the method {self._title} failed: {in_one_line(error)}.") from error
+        if not isinstance(needed, int | float | np.number):
+            raise InputError(f"Expected a number of bytes from memory_needed of the method {self._title}, got {needed!r}.")
+        return int(needed)
 
     def _check_task(self, task: PartitionTask) -> None:
         edges = task.edges
@@ -111,7 +130,7 @@ class Partitioner(ABC):
             raise InputError(f"Expected at most {MOST_NODES:,} nodes to partition, got {edges.nodes:,}.")
         if task.node_load is not None:
             self._check_load(task.node_load, edges.nodes)
-        needed = self.memory_needed(task)
+        needed = self.checked_memory_needed(task)
         if needed <= task.memory:
             return
         size = f"{edges.nodes:,} nodes and {edges.edges:,} edges in {task.parts:,} parts"
@@ -127,22 +146,23 @@ class Partitioner(ABC):
             got = f"{load.dtype} values of shape {load.shape}" + (f", the least {load.min()}" if load.size else "")
             raise InputError(f"Expected a whole number of at least 0 as the load of each of {nodes:,} nodes, got {got}.")
 
-    def _check_result(self, task: PartitionTask, assignment: Assignment) -> None:
+    def _check_result(self, task: PartitionTask, made: object) -> None:
         """Trust no method, least of all a user's: owners are parts, and a vertex-cut places every edge."""
-        expected = "vertex-cut" if self.kind == "vertex-cut" else "edge-cut"
-        fault = None
-        if not isinstance(assignment, Assignment):
-            raise StarlingError(
-                f"The method {self._title} is broken: it made no Assignment, but a {type(assignment).__name__}."
-            )
-        if assignment.kind != expected or assignment.parts != task.parts:
-            fault = f"{assignment.kind}, {assignment.parts} parts, instead of {expected}, {task.parts} parts"
-        fault = fault or _fault_of_nodes(assignment, task.edges.nodes) or _fault_of_edges(assignment, task.edges.edges)
+        fault = self._fault(task, made)
         if fault:
-            raise StarlingError(f"The method {self._title} is broken: it made {fault}.")
+            kind = StarlingError if self._ours else InputError
+            raise kind(f"The method {self._title} is broken: it made {fault}.")
+
+    def _fault(self, task: PartitionTask, made: object) -> str | None:
+        expected = "vertex-cut" if self.kind == "vertex-cut" else "edge-cut"
+        if not isinstance(made, Assignment):
+            return f"no Assignment, but a {type(made).__name__}"
+        if made.kind != expected or made.parts != task.parts:
+            return f"{made.kind}, {made.parts} parts, instead of {expected}, {task.parts} parts"
+        return _fault_of_nodes(made, task.edges.nodes) or _fault_of_edges(made, task.edges.edges)
 
 
-def _in_one_line(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     """An error's kind, message and the line of the user's file that raised it."""
     *_, last = traceback.extract_tb(error.__traceback__)
     text = " ".join(str(error).split())
@@ -151,6 +171,9 @@ def _in_one_line(error: Exception) -> str:
 
 def _fault_of_nodes(assignment: Assignment, nodes: int) -> str | None:
     owner, locality = assignment.owner, assignment.locality
+    for name, array in (("owner", owner), ("edge_part", assignment.edge_part), ("locality", locality)):
+        if not isinstance(array, np.ndarray) and (name == "owner" or array is not None):
+            return f"{name} a {type(array).__name__}, not a NumPy array"
     if owner.shape != (nodes,) or owner.dtype != np.int32:
         return f"owners of shape {owner.shape} and type {owner.dtype}, not one int32 for each of {nodes} nodes"
     if nodes and not 0 <= int(owner.min()) <= int(owner.max()) < assignment.parts:

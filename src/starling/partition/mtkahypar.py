@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +20,7 @@ class MtKaHyPar(InMemory):
     """Mt-KaHyPar on the graph (cut) or on the hypergraph with one net {v} ∪ N(v) a node (km1).
 
     Connectivity of that hypergraph, divided by the nodes, is exactly the replication factor less one: the best replication
-    there is to have, at 20 to 40 times the time.
+    there is to have, at 2 to 14 times the processor time of flock on the graphs of docs/partitioning-table.md.
     """
 
     name = "mtkahypar"
@@ -48,7 +46,7 @@ class MtKaHyPar(InMemory):
         return mtkahypar
 
     def _partition(self, library: Any, graph: Adjacency, task: PartitionTask) -> NDArray[np.int32]:
-        initialised = _initialise(library.initialize)
+        initialised = _initialise(library, task.threads or thread_count())
         library.set_seed(task.seed % (1 << 31))
         presets = library.PresetType
         context = initialised.context_from_preset(presets.DETERMINISTIC if self.settings.deterministic else presets.DEFAULT)
@@ -64,7 +62,11 @@ class MtKaHyPar(InMemory):
         return np.asarray(loaded.partition(context).get_partition(), np.int32)
 
 
-@functools.cache
-def _initialise(initialize: Callable[[int], Any]) -> Any:
-    """The library's thread pool, which it makes once a process."""
-    return initialize(thread_count())
+_pools: dict[str, Any] = {}
+
+
+def _initialise(library: Any, threads: int) -> Any:
+    """The library's thread pool, which it makes once a process: the first task says how many threads it has."""
+    if library.__name__ not in _pools:
+        _pools[library.__name__] = library.initialize(threads)
+    return _pools[library.__name__]

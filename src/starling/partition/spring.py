@@ -63,7 +63,7 @@ class Spring(Partitioner):
     def _cluster(self, task: PartitionTask) -> NDArray[np.int32]:
         """Lines 1–21."""
         clusters = found_clusters(task, columns=4)
-        threshold = int(self.settings.tau * clusters.total / task.parts)
+        threshold = int(min(self.settings.tau * clusters.total / task.parts, clusters.total))
         for pairs in pair_blocks(task.edges, "clustering", task.progress):
             cluster_and_note_richest(pairs, clusters.rows, clusters.volume, threshold)
         return clusters.rows
@@ -76,7 +76,7 @@ class Spring(Partitioner):
         ascending = size[clusters].astype(np.int64) << 31 | clusters
         ascending.sort()  # 25
         into = np.arange(len(rows), dtype=np.int32)
-        largest = int(self.settings.beta * len(rows) / parts)
+        largest = int(min(self.settings.beta * len(rows) / parts, len(rows)))
         merged = merge_clusters(rows, size, representative, ascending, largest, into)
         settle(into)
         return size, into, merged

@@ -11,52 +11,31 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from starling.core.artifact import staged
-from starling.core.assignment import Assignment, Note, save_assignment
-from starling.core.errors import InputError, nearest
-from starling.core.manifest import Record
+from starling.core.assignment import Assignment, Making, Note, save_assignment
+from starling.core.errors import InputError
 from starling.core.memory import format_bytes, peak_rss_bytes
 from starling.core.progress import SILENT, Progress
-from starling.kernels.degrees import count_degrees
-from starling.partition.balance import Load, balance
+from starling.partition.balance import Load, balance, memory_for_balance
 from starling.partition.contract import MOST_PARTS, PartitionTask
+from starling.partition.halo_hops import sizes_with_hops
 from starling.partition.ownership import to_edge_cut
 from starling.partition.quality import Quality, measure, measure_random
-from starling.partition.registry import METHODS, find_method, make_method
+from starling.partition.registry import find_method, make_method
 from starling.plan.capacity import fewest_parts, more_parts, worker_bytes
+from starling.plan.loads import loads_of, mask_of, tables_behind
+from starling.plan.partition_request import PartitionRequest as PartitionRequest
+from starling.plan.partition_request import refuse_kept_edge_cut, refuse_misunderstandings
+from starling.plan.sub_parts import order_for_sub_parts
 from starling.store.foreign.any_layout import read_foreign_assignment
 from starling.store.foreign.dgl_layout import NodeTypes
 from starling.store.graph import Graph
-from starling.store.shards import PROGRAM_BYTES, build_parts, memory_for_shards
-
-BALANCES = ("train", "val", "test", "edges", "types")
-
-
-class PartitionRequest(Record):
-    """What the user asked for."""
-
-    parts: int | Literal["auto"]
-    method: str = "flock"
-    settings: dict[str, Note] = {}
-    """Settings of the method, by name."""
-    seed: int = 0
-    memory: int = 1 << 30
-    threads: int | None = None
-    halo_hops: int = Field(default=1, ge=0, le=3)
-    sub_parts: int = Field(default=1, ge=1)
-    balance: tuple[str, ...] = ()
-    tolerance: float = Field(default=0.05, ge=0)
-    keep_vertex_cut: bool = False
-    worker_memory: int | None = None
-    """With ``parts="auto"``: the memory a worker has."""
-    assignment: Path | None = None
-    """A partition made elsewhere (METIS .part file, DGL folder, assignment directory), used instead of a method."""
+from starling.store.shards import PROGRAM_BYTES, build_parts, check_tables, memory_for_shards
 
 
 @dataclass(frozen=True)
@@ -79,22 +58,30 @@ def partition_graph(
     """Cut `graph` and write the parts directory, whole or not at all."""
     if graph.path.resolve().is_relative_to(output.resolve()):
         raise InputError(f"{output} is the graph to cut, or holds it. Choose another place for the parts.")
-    _refuse_unused(request)
-    loads = _loads(graph, request)
-    _refuse_small_budget(graph, request)
+    refuse_misunderstandings(request)
+    check_tables(graph.manifest)
+    loads = loads_of(graph, request.balance)
+    _refuse_small_budget(graph, request, loads, 1 if request.parts == "auto" else request.parts)
     with staged(output, force=force) as staging:
         began = time.monotonic()
         scratch = staging / "assigning"
         scratch.mkdir()
         assignment, quality = _assign(graph, request, loads, scratch, progress)
-        random = measure_random(graph.edge_stream(), assignment.parts, seed=request.seed, memory=request.memory)
+        loads.clear()  # nobody needs them any more, and the shards need room
+        if request.sub_parts > 1:
+            assignment = order_for_sub_parts(
+                graph.edge_stream(),
+                assignment,
+                request.sub_parts,
+                memory=_room(request),
+                seed=request.seed,
+                progress=progress,
+            )
+        random = measure_random(graph.edge_stream(), assignment.parts, seed=request.seed, memory=_room(request))
         assigned, peak = time.monotonic(), peak_rss_bytes()
         directory = staging / "assignment"
         directory.mkdir()
-        method = request.method if request.assignment is None else f"from {request.assignment.name}"
-        save_assignment(
-            assignment, directory, edges=graph.manifest.edges, method=method, seed=request.seed, settings=request.settings
-        )
+        _save(graph, request, assignment, directory)
         shutil.rmtree(scratch)
         build_parts(
             graph,
@@ -110,35 +97,60 @@ def partition_graph(
     return PartitionReport(output, assignment, quality, random, assigned - began, time.monotonic() - assigned, peak)
 
 
+def _save(graph: Graph, request: PartitionRequest, assignment: Assignment, directory: Path) -> None:
+    """Write the assignment with every setting in force, defaults too: they may be others in another version."""
+    method, settings = f"from {request.assignment.name}" if request.assignment is not None else request.method, {}
+    if request.assignment is None:
+        in_force = make_method(request.method, request.settings).settings.model_dump(mode="json")
+        settings = {name: value if isinstance(value, Note) else str(value) for name, value in in_force.items()}
+    making = Making(
+        memory=request.memory,
+        balance=request.balance,
+        tolerance=request.tolerance if request.balance else None,
+        tables=tables_behind(graph, request.balance),
+    )
+    edges = graph.manifest.edges
+    save_assignment(assignment, directory, edges=edges, method=method, seed=request.seed, settings=settings, making=making)
+
+
 def _assign(
     graph: Graph, request: PartitionRequest, loads: list[Load], scratch: Path, progress: Progress
 ) -> tuple[Assignment, Quality]:
     """An assignment for the parts asked for; with ``auto``, the fewest parts whose largest one fits a worker."""
     if request.assignment is not None:
-        given = read_foreign_assignment(request.assignment, graph.manifest.nodes, _node_types(graph))
+        given = _given_assignment(graph, request.assignment)
+        refuse_kept_edge_cut(request, given.kind)
         if request.parts not in ("auto", given.parts):
             raise InputError(f"{request.assignment} has {given.parts:,} parts, -p says {request.parts:,}. Leave out -p.")
         return _finish(graph, request, given, loads, progress)
     if request.parts != "auto":
         return _assign_once(graph, request, request.parts, loads, scratch, progress)
-    if request.worker_memory is None:
-        raise InputError("Expected --worker-memory with --parts auto: how much memory a worker has, e.g. --worker-memory 2GiB.")
+    assert request.worker_memory is not None, "refused before"
     parts = fewest_parts(graph.manifest, request.worker_memory)
     while True:
+        _refuse_small_budget(graph, request, loads, parts)
         assignment, quality = _assign_once(graph, request, parts, loads, scratch, progress)
-        needed = max(
-            worker_bytes(graph.manifest, nodes, halo, edges)
-            for nodes, halo, edges in zip(quality.part_nodes, quality.part_halo, quality.part_edges, strict=True)
-        )
+        needed = _largest_worker(graph, request, assignment, quality, progress)
         if needed <= request.worker_memory:
             return assignment, quality
         parts = more_parts(parts, needed, request.worker_memory)
 
 
+def _largest_worker(
+    graph: Graph, request: PartitionRequest, assignment: Assignment, quality: Quality, progress: Progress
+) -> int:
+    """The memory that the largest part takes, with the hops asked for around it."""
+    halo, held = quality.part_halo, quality.part_edges
+    if assignment.kind == "edge-cut" and request.halo_hops != 1:
+        sizes = sizes_with_hops(graph.edge_stream(), assignment, request.halo_hops, memory=_room(request), progress=progress)
+        halo, held = sizes.halo, sizes.edges
+    return max(worker_bytes(graph.manifest, *sizes) for sizes in zip(quality.part_nodes, halo, held, strict=True))
+
+
 def _assign_once(
     graph: Graph, request: PartitionRequest, parts: int, loads: list[Load], scratch: Path, progress: Progress
 ) -> tuple[Assignment, Quality]:
-    method, task = make_method(request.method, request.settings), _task(graph, request, parts, scratch, progress)
+    method, task = make_method(request.method, request.settings), _task(graph, request, loads, parts, scratch, progress)
     if method.uses_load:
         task = dataclasses.replace(task, node_load=_load_to_aim_at(loads))
     assignment = method.assign(task)
@@ -153,8 +165,17 @@ def _load_to_aim_at(loads: list[Load]) -> NDArray[Any] | None:
     return next((load.weight + 1 for load in loads if load.name == "edges"), None)
 
 
-def _task(graph: Graph, request: PartitionRequest, parts: int, scratch: Path | None, progress: Progress) -> PartitionTask:
-    memory = max(request.memory - PROGRAM_BYTES, request.memory // 2)
+def _room(request: PartitionRequest) -> int:
+    """What of the budget is for data."""
+    return max(request.memory - PROGRAM_BYTES, request.memory // 2)
+
+
+def _task(
+    graph: Graph, request: PartitionRequest, loads: list[Load], parts: int, scratch: Path | None, progress: Progress
+) -> PartitionTask:
+    """The task of a method, which has what the loads to balance leave; the load to aim at is a copy."""
+    held = sum(load.weight.nbytes * (2 if load.name == "edges" else 1) for load in loads)
+    memory = max(_room(request) - held, 0)
     return PartitionTask(graph.edge_stream(), parts, request.seed, memory, request.threads, progress, scratch)
 
 
@@ -166,84 +187,37 @@ def _finish(
     if assignment.kind == "vertex-cut" and not request.keep_vertex_cut:
         assignment = to_edge_cut(assignment)
     if loads:
-        if assignment.kind == "vertex-cut":
-            raise InputError("--balance moves whole nodes, which a pure vertex-cut does not own. Leave out --keep-vertex-cut.")
         assignment = balance(
-            assignment, edges, loads, tolerance=request.tolerance, memory=request.memory, seed=request.seed, progress=progress
+            assignment, edges, loads, tolerance=request.tolerance, memory=_room(request), seed=request.seed, progress=progress
         )
-    return assignment, measure(edges, assignment, train=_mask(graph, "train"), memory=request.memory, progress=progress)
+    return assignment, measure(edges, assignment, train=mask_of(graph, "train"), memory=_room(request), progress=progress)
 
 
-def _refuse_unused(request: PartitionRequest) -> None:
-    """A flag that would change nothing is a misunderstanding."""
-    if request.worker_memory is not None and request.parts != "auto":
-        raise InputError(f"--worker-memory chooses the number of parts, and -p {request.parts} gives it. Leave one out.")
-    if not request.keep_vertex_cut or request.assignment is not None:
-        return
-    if make_method(request.method, request.settings).kind != "vertex-cut":
-        known = ", ".join([name for name, method in METHODS.items() if method.kind == "vertex-cut"] + ["hash --set by=source"])
-        raise InputError(f"--keep-vertex-cut is for methods that make a vertex-cut ({known}), which {request.method} does not.")
-
-
-def _refuse_small_budget(graph: Graph, request: PartitionRequest) -> None:
-    """Shards come last; what they need is known first."""
-    nodes, parts = graph.manifest.nodes, 1 if request.parts == "auto" else request.parts
+def _refuse_small_budget(graph: Graph, request: PartitionRequest, loads: list[Load], parts: int) -> None:
+    """Balancing and shards come last; what they need is known first."""
+    nodes, edges = graph.manifest.nodes, graph.edge_stream()
     if not 1 <= parts <= MOST_PARTS:
         return  # the method says so
     if request.assignment is None and not find_method(request.method).streaming:
-        task = _task(graph, request, parts, None, SILENT)
-        if make_method(request.method, request.settings).memory_needed(task) > task.memory:
+        task = _task(graph, request, loads, parts, None, SILENT)
+        if make_method(request.method, request.settings).checked_memory_needed(task) > task.memory:
             return  # the method says so, and names another one
-    least = memory_for_shards(nodes, parts, request.halo_hops)
+    least = memory_for_shards(nodes, edges.edges, parts, request.halo_hops)
+    if loads:
+        least = max(least, PROGRAM_BYTES + memory_for_balance(edges, loads, parts))
     if request.memory < least:
+        work = "Balancing and building" if loads else "Building"
         raise InputError(
-            f"Building {parts:,} parts of {nodes:,} nodes needs --memory of at least {format_bytes(least)}, "
+            f"{work} {parts:,} parts of {nodes:,} nodes needs --memory of at least {format_bytes(least)}, "
             f"got {format_bytes(request.memory)}."
         )
 
 
-def _loads(graph: Graph, request: PartitionRequest) -> list[Load]:
-    """The node weights behind the names given to --balance."""
-    loads = []
-    for name in request.balance:
-        if name not in BALANCES:
-            raise InputError(f"Unknown load '{name}' in --balance. {nearest(name, BALANCES)}")
-        if name == "edges":
-            loads.append(Load("edges", _in_degrees(graph)))
-        elif name == "types":
-            loads.extend(_type_loads(graph))
-        else:
-            mask = _mask(graph, name)
-            if mask is None:
-                raise InputError(
-                    f"--balance {name} needs a '{name}' mask, which {graph.path} lacks. Import the graph with --split."
-                )
-            loads.append(Load(name, mask))
-    return loads
+def _given_assignment(graph: Graph, path: Path) -> Assignment:
+    return read_foreign_assignment(path, graph.manifest.nodes, graph.manifest.edges, _node_types(graph))
 
 
 def _node_types(graph: Graph) -> NodeTypes | None:
     if "type" not in graph.manifest.node_tables:
         return None
     return NodeTypes(np.asarray(graph.node_table("type")), graph.manifest.node_types)
-
-
-def _type_loads(graph: Graph) -> list[Load]:
-    if "type" not in graph.manifest.node_tables:
-        raise InputError(
-            f"--balance types needs node types, which {graph.path} lacks. Import it with a node table that has them."
-        )
-    types = np.asarray(graph.node_table("type"))
-    names = graph.manifest.node_types or tuple(str(code) for code in range(int(types.max(initial=0)) + 1))
-    return [Load(f"type {name}", types == code) for code, name in enumerate(names)]
-
-
-def _in_degrees(graph: Graph) -> NDArray[Any]:
-    degrees = np.zeros(graph.manifest.nodes, np.int64)
-    for block in graph.edge_stream().blocks():
-        count_degrees(block.pairs, graph.manifest.nodes, "destination", into=degrees)
-    return degrees
-
-
-def _mask(graph: Graph, name: str) -> NDArray[np.bool_] | None:
-    return np.asarray(graph.node_table(name)) if name in graph.manifest.node_tables else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from starling.core.artifact import MANIFEST
-from starling.core.assignment import CutKind, Note
+from starling.core.assignment import CutKind, Making, Note
 from starling.core.errors import InputError
 from starling.core.manifest import Count, Labels, Manifest, Record, Table, file_entry
 from starling.store.shard_layout import HALO_OFFSETS, shard_name
@@ -50,6 +50,7 @@ class PartsManifest(Manifest):
     seed: int
     settings: dict[str, Note] = {}
     notes: dict[str, Note] = {}
+    making: Making | None = None
     passes: Count = 0
     quality: dict[str, Note] = {}
     input: str

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from starling.core.assignment import AssignmentManifest, Note, load_assignment
 from starling.core.errors import InputError
-from starling.core.manifest import Table
+from starling.core.manifest import GraphManifest, Table
 from starling.core.memory import format_bytes
 from starling.core.npy import NpyReader, save_array
 from starling.core.progress import SILENT, Progress
@@ -36,14 +36,16 @@ from starling.store.sharding.node_tables import NodeTableCutter
 from starling.store.sharding.out_edges import write_out_edges
 from starling.store.sharding.send_lists import send_list_bytes, write_halo, write_send_lists
 from starling.store.sharding.survey import Survey, survey_edges
+from starling.stream.edges import BLOCK_EDGES
 
 if TYPE_CHECKING:
     from starling.store.graph import Graph
 
 MOST_HALO_HOPS = 3
 EDGE_PART = "edge_part.npy"
-_BYTES_PER_NODE = 36
-PROGRAM_BYTES = 208 << 20
+_BYTES_PER_NODE = 44
+_BYTES_PER_EDGE_OF_A_BLOCK = 80  # read, relabelled, sorted and written, a few blocks at a time
+PROGRAM_BYTES = 216 << 20
 """What the interpreter and compiled code hold, whatever the graph: the part of `--memory` that is not for data."""
 
 
@@ -62,9 +64,10 @@ class ShardSettings:
         return Budget(self.memory)
 
 
-def memory_for_shards(nodes: int, parts: int, halo_hops: int) -> int:
+def memory_for_shards(nodes: int, edges: int, parts: int, halo_hops: int) -> int:
     """The least `memory` that building so many shards keeps to; every shard tells each other one what it holds of it."""
-    return PROGRAM_BYTES + nodes * _BYTES_PER_NODE + send_list_bytes(parts, max(1, halo_hops)) + LEAST_WORKING_MEMORY
+    blocks = min(edges, BLOCK_EDGES) * _BYTES_PER_EDGE_OF_A_BLOCK + LEAST_WORKING_MEMORY
+    return PROGRAM_BYTES + nodes * _BYTES_PER_NODE + send_list_bytes(parts, max(1, halo_hops)) + blocks
 
 
 def build_parts(
@@ -140,16 +143,21 @@ def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) 
         raise InputError(f"The assignment is a vertex-cut but has no {EDGE_PART}, the part of each edge. Partition again.")
     if settings.sub_parts < 1:
         raise InputError(f"Expected at least 1 sub-part in a part, got {settings.sub_parts}.")
-    sparse = [name for name, table in whole.edge_tables.items() if table.layout != "dense"]
-    if sparse:
-        raise InputError(
-            f"Edge tables must be dense to be cut into parts; '{sparse[0]}' is sparse. Import it as a dense table."
-        )
-    least = memory_for_shards(whole.nodes, assigned.parts, settings.halo_hops)
+    check_tables(whole)
+    least = memory_for_shards(whole.nodes, whole.edges, assigned.parts, settings.halo_hops)
     if settings.memory < least:
         raise InputError(
             f"Building {assigned.parts:,} parts of {whole.nodes:,} nodes needs a budget of at least {format_bytes(least)}, got "
             f"{format_bytes(settings.memory)}. Pass a larger --memory."
+        )
+
+
+def check_tables(whole: GraphManifest) -> None:
+    """Refuse a graph with tables that cannot be cut into parts."""
+    sparse = [name for name, table in whole.edge_tables.items() if table.layout != "dense"]
+    if sparse:
+        raise InputError(
+            f"Edge tables must be dense to be cut into parts; '{sparse[0]}' is sparse. Import it as a dense table."
         )
 
 
@@ -240,6 +248,7 @@ def _manifest(
         seed=assigned.seed,
         settings=assigned.settings,
         notes=assigned.notes,
+        making=assigned.making,
         passes=assigned.passes,
         quality=quality,
         input=whole.files["edges.npy"].sha256,

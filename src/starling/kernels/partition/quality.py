@@ -72,3 +72,23 @@ def count_cut(pairs: NDArray[np.int32], owner: NDArray[np.int32], held: NDArray[
         held[at] += 1
         cut += owner[pairs[i, 0]] != at
     return cut
+
+
+@compiled
+def spread_copies(pairs: NDArray[np.int32], nearer: NDArray[np.uint64], sets: NDArray[np.uint64]) -> None:
+    """A source has a copy wherever its destination had one a hop before."""
+    for i in range(len(pairs)):
+        for column in range(sets.shape[1]):
+            sets[pairs[i, 0], column] |= nearer[pairs[i, 1], column]
+
+
+@compiled
+def count_edges_of_rows(pairs: NDArray[np.int32], sets: NDArray[np.uint64], held: NDArray[np.int64]) -> None:
+    """Count each edge in `held` [64 × words] for every part in which its destination has a copy."""
+    for i in range(len(pairs)):
+        for column in range(sets.shape[1]):
+            word, part = sets[pairs[i, 1], column], 64 * column
+            while word:
+                held[part] += np.int64(word & np.uint64(1))
+                word >>= np.uint64(1)
+                part += 1

@@ -15,7 +15,7 @@ from starling.partition.flock.anneal import Annealing, anneal
 from starling.partition.flock.coarse import Start, flock_graph, start_parts
 from starling.partition.flock.counts import LEAST_COUNTS, slots_that_fit
 from starling.partition.flock.formation import Formation, fall_in
-from starling.partition.flock.plan import ANNEALING, CLUSTERING, Effort, plan_effort
+from starling.partition.flock.plan import ANNEALING, CLUSTERING, SLACK, Effort, plan_effort
 from starling.partition.flock.repair import fill_empty_parts
 from starling.partition.flock.windows import Windows
 from starling.partition.in_memory import spread_evenly
@@ -62,7 +62,7 @@ class Flock(Partitioner):
     def memory_needed(self, task: PartitionTask) -> int:
         """The least state of the phase that holds most: counts may take half of what is free, windows the rest."""
         least = max(CLUSTERING, ANNEALING + 2 * min(task.parts, LEAST_COUNTS))
-        return least * task.edges.nodes + pass_bytes(task.edges)
+        return (least * task.edges.nodes + pass_bytes(task.edges)) * SLACK // (SLACK - 1) + SLACK
 
     def _assign(self, task: PartitionTask) -> Assignment:
         with freed_memory_given_back():  # phases hold much, one after the other

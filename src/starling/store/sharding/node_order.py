@@ -64,7 +64,7 @@ def order_nodes(owner: NDArray[np.int32], parts: int, locality: NDArray[Any]) ->
 def sub_part_offsets(order: NodeOrder, part: int, sub_parts: int, in_degree: NDArray[Any]) -> NDArray[np.int64]:
     """Global ids [s + 1] that cut a part's range into sub-parts with equal numbers of nodes and in-edges together.
 
-    Since neighbours are close in this order, so are neighbouring sub-parts.
+    They are as cheap to tear apart as the order lets them be: `starling partition --sub-parts` has METIS make it.
     """
     before = np.zeros(len(order.positions(part)) + 1, np.int64)
     np.cumsum(in_degree[order.positions(part)].astype(np.int64) + 1, out=before[1:])
