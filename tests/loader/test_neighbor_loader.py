@@ -108,16 +108,28 @@ def test_ranks_share_the_seeds(place: tuple[Graph, Path, Path], ranks: int, host
                 np.testing.assert_array_equal(batch.x.numpy(), np.asarray(graph.node_table("x"))[batch.n_id.numpy()])
 
 
-def test_without_padding_every_seed_comes_once(place: tuple[Graph, Path, Path]) -> None:
+@pytest.mark.parametrize(("hosts", "local_only"), [([0, 0], False), ([0, 1], False), ([0, 1], True), ([0, 1, 0], False)])
+def test_without_padding_every_seed_comes_once(place: tuple[Graph, Path, Path], hosts: list[int], local_only: bool) -> None:
+    """Ranks have unequal numbers of batches; across hosts those that are through answer the others, in every epoch."""
     graph, five, _ = place
     train = np.flatnonzero(np.asarray(graph.node_table("train")))
+    size = len(train) // len(hosts)
+    assert len(train) % len(hosts), "the last rank has one seed more"
 
-    def load(team: Team) -> list[Any]:
-        return list(NeighborLoader(five, [2], batch_size=19, pad=False, team=team))
+    def load(team: Team) -> list[list[Any]]:
+        loader = NeighborLoader(five, [2, 2], batch_size=size, pad=False, local_only=local_only, team=team)
+        epochs = [list(loader), list(loader)]
+        assert [len(batches) for batches in epochs] == [len(loader)] * 2
+        return epochs
 
-    found = on_hosts([0, 0], load)
-    inputs = np.concatenate([batch.input_id.numpy() for batches in found for batch in batches])
-    np.testing.assert_array_equal(np.sort(inputs), np.arange(len(train)))
+    found = on_hosts(hosts, load)
+    assert len({len(epochs[0]) for epochs in found}) > 1, "counts differ"
+    for epoch in range(2):
+        batches = [batch for epochs in found for batch in epochs[epoch]]
+        inputs = np.concatenate([batch.input_id.numpy() for batch in batches])
+        np.testing.assert_array_equal(np.sort(inputs), np.arange(len(train)))
+        for batch in batches:
+            np.testing.assert_array_equal(batch.x.numpy(), np.asarray(graph.node_table("x"))[batch.n_id.numpy()])
 
 
 def test_own_parts_alone(place: tuple[Graph, Path, Path]) -> None:
@@ -332,6 +344,22 @@ def test_where_typed_batches_start(typed: tuple[Any, Path]) -> None:
             NeighborLoader(path, [1], input_nodes=wrong, team=Team())
     with pytest.raises(InputError, match="as many fan-outs"):
         NeighborLoader(path, {"*": [1, 1], "writes": [1]}, input_nodes="paper", team=Team())
+
+
+def test_typed_ranks_without_padding(typed: tuple[Any, Path]) -> None:
+    """Nine seeds of two ranks in batches of four: one rank has two batches, the other one."""
+    data, path = typed
+    chosen = torch.arange(9)
+
+    def load(team: Team) -> list[Any]:
+        return list(NeighborLoader(path, [2, 2], 4, input_nodes=("paper", chosen), pad=False, team=team))
+
+    found = on_hosts([0, 1], load)
+    assert sorted(map(len, found)) == [1, 2]
+    seeds = [batch["paper"].n_id[: batch["paper"].batch_size] for batches in found for batch in batches]
+    assert torch.equal(torch.cat(seeds).sort().values, chosen)
+    for batch in (batch for batches in found for batch in batches):
+        assert torch.equal(batch["paper"].x, data["paper"].x[batch["paper"].n_id])
 
 
 def test_typed_ranks_share_the_seeds(typed: tuple[Any, Path]) -> None:

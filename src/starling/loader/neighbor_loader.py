@@ -27,7 +27,7 @@ from starling.engine.data.places import Places
 from starling.engine.hybrid.exchange import Calls
 from starling.loader.makers import make_maker
 from starling.loader.ranks import team_of_script
-from starling.loader.seeds import SeedBatch, Seeds
+from starling.loader.seeds import NO_SEEDS, SeedBatch, Seeds
 from starling.loader.subgraph import SubgraphSampler
 from starling.plan.background import Background
 from starling.plan.mini import Mini, hop_samplers
@@ -120,10 +120,13 @@ class NeighborLoader:
     def _batches(self, epoch: int) -> Iterator[Any]:
         for step, seeds in enumerate(self._seeds.epoch(epoch)):
             yield self._batch(seeds, epoch, step)
+        if self._places.far:  # ranks with more batches still ask this one: it answers, with nothing to ask itself
+            for step in range(len(self), self._seeds.most_batches):
+                self._batch(NO_SEEDS, epoch, step)
 
     def _batch(self, seeds: SeedBatch, epoch: int, step: int) -> Any:
         first = self._number * 2 * _CALLS
-        number = epoch * len(self) + step
+        number = epoch * self._seeds.most_batches + step  # messages of a batch go by it: the same on every rank
         found = self._sampler.sample(seeds.ids, epoch, step, Calls(number, Channel.SAMPLE, first))
         return self._maker.batch(found, seeds.input_id, Calls(number, Channel.FETCH, first))
 
