@@ -7,6 +7,7 @@ import runpy
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,7 @@ def test_ranks_share_the_seeds(place: tuple[Graph, Path, Path], ranks: int, host
     assert len(inputs) == ranks * -(-len(train) // ranks), "filled up by one a rank at most"
     for batches in found:
         for batch in batches:
-            if hosts == "together":
-                check_batch(graph, batch, [3, 2], train)
-            else:
-                np.testing.assert_array_equal(batch.x.numpy(), np.asarray(graph.node_table("x"))[batch.n_id.numpy()])
+            check_batch(graph, batch, [3, 2], train)
 
 
 @pytest.mark.parametrize(("hosts", "local_only"), [([0, 0], False), ([0, 1], False), ([0, 1], True), ([0, 1, 0], False)])
@@ -128,8 +126,8 @@ def test_without_padding_every_seed_comes_once(place: tuple[Graph, Path, Path], 
         batches = [batch for epochs in found for batch in epochs[epoch]]
         inputs = np.concatenate([batch.input_id.numpy() for batch in batches])
         np.testing.assert_array_equal(np.sort(inputs), np.arange(len(train)))
-        for batch in batches:
-            np.testing.assert_array_equal(batch.x.numpy(), np.asarray(graph.node_table("x"))[batch.n_id.numpy()])
+        for batch in [] if local_only else batches:
+            check_batch(graph, batch, [2, 2], train)
 
 
 def test_own_parts_alone(place: tuple[Graph, Path, Path]) -> None:
@@ -177,12 +175,25 @@ def test_order_epochs_and_the_rest_of_a_batch(place: tuple[Graph, Path, Path]) -
         ({"fanouts": {"a": [1]}}, "by edge type"),
         ({"fanouts": 10}, r"in each hop, such as \[15, 10\], got 10"),
         ({"fanouts": []}, "in each hop"),
+        ({"fanouts": None}, "in each hop"),
+        ({"num_neighbors": [3]}, "both fanouts and num_neighbors"),
+        ({"num_workers": 2}, "num_workers.*prepared by a thread.*prefetch"),
+        ({"weight_attr": "w"}, "takes no 'weight_attr'"),
+        ({"batchsize": 2}, "Did you mean 'batch_size'"),
         ({"parts": Team()}, r"path of a parts directory, got a Team\. Write it once with starling\.from_pyg"),
     ],
 )
 def test_wrong_input_is_refused(place: tuple[Graph, Path, Path], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         NeighborLoader(**{"parts": place[1], "fanouts": [2], "batch_size": 4, "team": Team(), **changes})
+
+
+def test_fanouts_by_pygs_name(place: tuple[Graph, Path, Path]) -> None:
+    ours, pygs = (
+        NeighborLoader(place[1], **{name: [3, 2]}, batch_size=8, team=Team()) for name in ("fanouts", "num_neighbors")
+    )
+    for left, right in zip(ours, pygs, strict=True):
+        assert torch.equal(left.e_id, right.e_id)
 
 
 def test_a_graph_that_is_not_cut_is_refused(place: tuple[Graph, Path, Path]) -> None:
@@ -197,10 +208,21 @@ def test_without_input_nodes_all_are_seeds(place: tuple[Graph, Path, Path]) -> N
 
 def test_a_rank_without_a_seed_of_its_own(place: tuple[Graph, Path, Path]) -> None:
     _, five, _ = place
-    found = on_hosts([0, 0, 0], lambda team: list(NeighborLoader(five, [1], input_nodes=[7], team=team)))
+    found = on_hosts([0, 0, 0], lambda team: list(NeighborLoader(five, [1], input_nodes=[7], pad=True, team=team)))
     assert [[batch.n_id[0].item() for batch in batches] for batches in found] == [[7], [7], [7]]
     with pytest.raises(InputError, match="owns none of the input nodes"):
-        run_threads(2, lambda team: NeighborLoader(five, [1], input_nodes=[7], local_only=True, team=team))
+        run_threads(2, lambda team: NeighborLoader(five, [1], input_nodes=[7], pad=True, local_only=True, team=team))
+
+
+def test_seeds_are_filled_up_where_they_are_shuffled(place: tuple[Graph, Path, Path]) -> None:
+    """By default: in training, where ranks meet in every step, and not where nodes are scored, each once."""
+    _, five, _ = place
+
+    def count(shuffle: bool, team: Team) -> int:
+        return len(list(NeighborLoader(five, [1], input_nodes=[7], shuffle=shuffle, team=team)))
+
+    assert on_hosts([0, 0, 1], partial(count, True)) == [1, 1, 1]
+    assert sorted(on_hosts([0, 0, 1], partial(count, False))) == [0, 0, 1]
 
 
 def test_alone_without_torchrun(place: tuple[Graph, Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

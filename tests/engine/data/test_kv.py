@@ -18,7 +18,7 @@ from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.data.cache import StaticCache
-from starling.engine.data.columns import NodeColumns
+from starling.engine.data.columns import Columns
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
 from starling.engine.hybrid.exchange import Calls
@@ -123,7 +123,7 @@ def test_columns_are_rows_of_one_table(parts: Parts) -> None:
     def work(store: KeyValueStore, calls: Calls) -> Any:
         factors = {"double": 2, "half": 0.5, "small": 1}
         of_part = {name: (partial(columns, factor=factor, kind=kinds[name]), kinds[name]) for name, factor in factors.items()}
-        store.add("columns", NodeColumns(of_part))
+        store.add("columns", Columns(of_part))
         return store.pull("columns", nodes, calls)
 
     for rows in in_team(4, True, parts, work):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.comm.tags import Channel
-from starling.engine.data.columns import NodeColumns, OfPart
+from starling.engine.data.columns import Columns, OfPart
 from starling.engine.data.embeddings import EMBEDDING, PulledRows, SomeRows
 from starling.engine.data.features import BegunFeatures, OneTable, PulledFeatures, Scaled
 from starling.engine.data.kv import KeyValueStore, Pending
@@ -128,7 +128,7 @@ class Fetcher:
         }
         if weighted:
             columns["weighted_degree"] = (lambda part: _weight_sums(places, part, weights), np.float32)
-        store.add(_COLUMNS, NodeColumns(columns))
+        store.add(_COLUMNS, Columns(columns))
 
     def __call__(self, sampled: Sampled) -> RowsUnderWay:
         """Ask for everything, then answer what others ask: no answer waits for a question of theirs, or for a row of ours."""

@@ -43,9 +43,9 @@ class KeyValueStore:
         self._kept: dict[str, KeptTable] = {}
         self._caches: dict[str, StaticCache] = {}
 
-    def add(self, name: str, table: InPlaceTable) -> None:
-        """Add a node table that is not in the files of the parts."""
-        self._in_place["node", name] = table
+    def add(self, name: str, table: InPlaceTable, *, kind: Kind = "node") -> None:
+        """Add a table that is not in the files of the parts."""
+        self._in_place[kind, name] = table
 
     def keep(self, name: str, table: KeptTable) -> None:
         """Add a node table whose rows every worker keeps for its own nodes, the first of them being row 0."""
