@@ -47,10 +47,10 @@ class FetchedRows:
     @property
     def nbytes(self) -> int:
         """What it holds."""
-        tables = [table for of_block in self.edge_tables for table in of_block.values()]
-        return (
-            self.sampled.nbytes + self.x.nbytes + sum(array.nbytes for array in (self.y, self.position, self.degree, *tables))
-        )
+        arrays = [self.x, self.y, self.position, self.degree]
+        arrays += [table for of_block in self.edge_tables for table in of_block.values()]
+        arrays += [] if self.weighted_degree is None else [self.weighted_degree]
+        return self.sampled.nbytes + sum(array.nbytes for array in arrays) + (0 if self.learnt is None else self.learnt.nbytes)
 
     def arrived(self) -> FetchedRows:
         """Itself: a stage of one's own may fetch rows and wait for them at once."""
@@ -74,7 +74,7 @@ class RowsUnderWay:
         """What it will hold."""
         tables = [table for of_block in self.edge_tables for table in of_block.values()]
         pulls = [*self.features.pulls, self.columns, *tables, *([] if self.y is None else [self.y])]
-        return self.sampled.nbytes + sum(pull.nbytes for pull in pulls)
+        return self.sampled.nbytes + sum(pull.nbytes for pull in pulls) + (0 if self.learnt is None else self.learnt.nbytes)
 
     def arrived(self) -> FetchedRows:
         """The step when all its rows have come."""
