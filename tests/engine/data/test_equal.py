@@ -13,6 +13,7 @@ from starling.comm.team import Team
 from starling.plan.partitioning import PartitionRequest, partition_graph
 from starling.store.graph import Graph
 from starling.store.parts import open_parts
+from starling.train import budget
 from starling.train.config import RunConfig, merged
 from starling.train.data_work import DataWork
 from starling.train.setup import set_up
@@ -145,9 +146,11 @@ def test_the_workers_of_a_part_are_at_home_in_its_sub_parts(graph: Graph, tmp_pa
 
 @pytest.mark.parametrize("changes", [{"data": {"normalize": "standard"}}, {"run": {"memory": 96_000}}], ids=["scaled", "tight"])
 def test_more_workers_than_parts_scale_features_and_evaluate_part_by_part(
-    tmp_path: Path, changes: dict[str, dict[str, Any]]
+    tmp_path: Path, changes: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers that own no part have no rows to go by; `tight` is less than twice the features."""
+    for name in ("TRAINING_PROGRAM_BYTES", "_LEAST"):
+        monkeypatch.setattr(budget, name, 0)  # as if the program took nothing
     graph = small_graph(tmp_path / "g", x=np.random.default_rng(1).normal(size=(61, 200)).astype(np.float32))
     two = cut(graph, tmp_path / "two", 2, np.random.default_rng(3).integers(0, 2, graph.nodes))
     how = {"batch_size": 20, "fanouts": [3, 2]}

@@ -21,6 +21,7 @@ from starling.core.errors import InputError
 from starling.core.memory import TRAINING_PROGRAM_BYTES
 from starling.launch.trainer import Trainer
 from starling.nn.registry import MODELS
+from starling.train import budget
 from starling.train.averaging.parts_work import PartsEvaluation, PartsWork
 from starling.train.averaging.setup import set_up_averaging
 from starling.train.config import RunConfig, merged
@@ -321,6 +322,8 @@ def test_gradients_are_evaluated_part_by_part_where_features_do_not_fit(tmp_path
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PartsEvaluation, "scores", watched)
+        for name in ("TRAINING_PROGRAM_BYTES", "_LEAST"):
+            patch.setattr(budget, name, 0)  # as if the program took nothing
         patch.setattr(tempfile, "tempdir", str(tmp_path))
         for memory in (1 << 30, 90_000):  # the features are 48,800 bytes
             changes: Tables = {"team": {"parallel": "data", "workers": 2}, "run": {"memory": memory}}
