@@ -63,8 +63,8 @@ class LoopSettings(Record):
     """Stop after so many epochs without a better validation metric; 0 never stops early."""
     device: str = "cpu"
     memory: Annotated[Size, Field(ge=1)] | None = None
-    """Bytes for features and evaluation, with --parallel data for everything; half of what is free by default. Never changes a result
-    beyond rounding."""
+    """Bytes for features and evaluation, with --parallel data for everything; half of what is free by default. Never changes a
+    result beyond rounding."""
     reuse: bool = True
     """Keep aggregates of constant input features."""
 

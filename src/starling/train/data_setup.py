@@ -21,7 +21,7 @@ from starling.engine.data.neighbours import AllParts, MakeHops, Neighbourhood, O
 from starling.engine.data.past import PastSampler, past_lists
 from starling.engine.data.places import Places, open_places
 from starling.engine.data.sample import BlockSampler, Sampled
-from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, Scheduled, TrainingNodes
+from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, PartShuffle, Schedule, Scheduled, TrainingNodes
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import normalized, scaling_of
@@ -169,15 +169,9 @@ def _schedule(config: RunConfig, how: Mini.Settings, source: WorkerSource, place
     nodes = TrainingNodes(*everybody)  # by rank, so ids ascend
     if config.team.shuffle == "global":
         return GlobalShuffle(nodes, how.batch_size, team.rank, team.size, seed=run.seed, shuffle=how.shuffle)
-    return LocalShuffle(
-        nodes,
-        how.batch_size,
-        team.rank,
-        places.worker_bounds if config.team.local_only else places.homes,
-        seed=run.seed,
-        shuffle=how.shuffle,
-        own_only=config.team.local_only,
-    )
+    if config.team.local_only:
+        return PartShuffle(nodes, how.batch_size, places.parts.offsets, places.own, seed=run.seed, shuffle=how.shuffle)
+    return LocalShuffle(nodes, how.batch_size, team.rank, places.homes, seed=run.seed, shuffle=how.shuffle)
 
 
 def pulled_features(config: RunConfig, source: WorkerSource, store: KeyValueStore) -> PulledFeatures:

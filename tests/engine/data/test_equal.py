@@ -106,6 +106,17 @@ def test_local_shuffle_learns_too(graph: Graph, parts: Path, tmp_path: Path) -> 
         assert_same(seen, alone)
 
 
+def test_parts_alone_learn_the_same_whoever_has_them(parts: Path, tmp_path: Path) -> None:
+    """--local-only: five unequal parts, several steps an epoch, by one, two and four workers."""
+    how = {"batch_size": 5, "fanouts": [3, 2]}
+    found = {}
+    for hosts in ([0], [0, 1], [0, 0, 1, 2]):
+        config = data_config(parts, len(hosts), model_of("sage"), how, local_only=True)
+        found[len(hosts)] = learn_on_hosts(config, tmp_path / str(len(hosts)), hosts)
+    for seen in (*found[2], *found[4]):
+        assert_same(seen, found[1][0])
+
+
 def test_batch_norm_is_shared(parts: Path, tmp_path: Path) -> None:
     """Statistics are over the rows that all workers compute, so every worker ends with the same ones."""
     model = {"name": "gcn", "hidden": 8, "norm": "batch"}
