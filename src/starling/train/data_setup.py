@@ -31,7 +31,7 @@ from starling.engine.hybrid.source import WorkerSource, raw_features
 from starling.engine.hybrid.strategies import make_team_strategy
 from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures
-from starling.plan.fanouts import one_a_layer
+from starling.plan.fanouts import Fanout, by_relation, one_a_layer
 from starling.plan.hops import HopSampler
 from starling.plan.mini import Mini, hop_samplers, past_hops
 from starling.plan.source import EdgeColumns, NeighbourSource
@@ -71,7 +71,12 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
     tables = [name for name in places.parts.manifest.node_tables if name.partition("@")[0] == "x"]
     if config.team.cache and places.far and tables:
         targets = np.concatenate([schedule.step(1, step).targets for step in range(schedule.steps_per_epoch)])
-        fanouts, calls = one_a_layer(how.fanouts, layers), Calls(0, Channel.STORE)
+        names, calls = places.parts.manifest.edge_types, Calls(0, Channel.STORE)
+        fanouts: Sequence[Fanout | Sequence[Fanout]] = (
+            one_a_layer(how.fanouts, layers)
+            if how.type_fanouts is None
+            else by_relation(how.type_fanouts, names, source.relations, layers)
+        )
         own_only = config.team.local_only
         chance = inclusion_probability(places, targets, 1 / schedule.steps_per_epoch, fanouts, calls, own_only=own_only)
         fill_cache(store, tables, config.team.cache, chance, calls)
