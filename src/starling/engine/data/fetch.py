@@ -83,9 +83,11 @@ class RowsUnderWay:
             self.sampled,
             self.features.rows(),
             np.empty((targets, 0), np.float32) if self.y is None else self.y.rows(),
-            np.ascontiguousarray(columns["position"]),
-            np.ascontiguousarray(columns["degree"]),
-            np.ascontiguousarray(columns["weighted_degree"]) if "weighted_degree" in (columns.dtype.names or ()) else None,
+            columns[
+                "position"
+            ].copy(),  # also of a single row, which NumPy calls contiguous whatever its strides: torch does not
+            columns["degree"].copy(),
+            columns["weighted_degree"].copy() if "weighted_degree" in (columns.dtype.names or ()) else None,
             tuple({name: table.rows() for name, table in of_block.items()} for of_block in self.edge_tables),
             self.learnt,
             self.sent,
