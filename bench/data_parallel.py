@@ -93,7 +93,7 @@ def ablation(asked: argparse.Namespace) -> None:
     cases: list[tuple[str, Path, Tables]] = [
         ("random parts, targets from anywhere, no pipeline", by_chance, {"team": anywhere, "pipeline": off}),
         ("+ parts by flock", by_flock, {"team": anywhere, "pipeline": off}),
-        ("+ second level: targets from the worker's own range", by_flock, {"pipeline": off}),
+        ("+ targets from the worker's own range", by_flock, {"pipeline": off}),
         ("+ asynchronous pipeline", by_flock, {"pipeline": epoch}),
         ("+ non-stop pipeline", by_flock, {}),
         (f"+ cache of {asked.cache}", by_flock, {"team": cache}),

@@ -103,3 +103,5 @@ def test_threads_of_this_process_for_a_while(before: str | None, monkeypatch: py
     assert torch.get_num_threads() == torchs
     with computing_threads(None):
         assert os.environ.get("STARLING_THREADS") == before
+        assert torch.get_num_threads() == (torchs if before is None else int(before)), "the variable governs torch too"
+    assert torch.get_num_threads() == torchs

@@ -7,6 +7,7 @@ import runpy
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,22 +103,31 @@ def test_ranks_share_the_seeds(place: tuple[Graph, Path, Path], ranks: int, host
     assert len(inputs) == ranks * -(-len(train) // ranks), "filled up by one a rank at most"
     for batches in found:
         for batch in batches:
-            if hosts == "together":
-                check_batch(graph, batch, [3, 2], train)
-            else:
-                np.testing.assert_array_equal(batch.x.numpy(), np.asarray(graph.node_table("x"))[batch.n_id.numpy()])
+            check_batch(graph, batch, [3, 2], train)
 
 
-def test_without_padding_every_seed_comes_once(place: tuple[Graph, Path, Path]) -> None:
+@pytest.mark.parametrize(("hosts", "local_only"), [([0, 0], False), ([0, 1], False), ([0, 1], True), ([0, 1, 0], False)])
+def test_without_padding_every_seed_comes_once(place: tuple[Graph, Path, Path], hosts: list[int], local_only: bool) -> None:
+    """Ranks have unequal numbers of batches; across hosts those that are through answer the others, in every epoch."""
     graph, five, _ = place
     train = np.flatnonzero(np.asarray(graph.node_table("train")))
+    size = len(train) // len(hosts)
+    assert len(train) % len(hosts), "the last rank has one seed more"
 
-    def load(team: Team) -> list[Any]:
-        return list(NeighborLoader(five, [2], batch_size=19, pad=False, team=team))
+    def load(team: Team) -> list[list[Any]]:
+        loader = NeighborLoader(five, [2, 2], batch_size=size, pad=False, local_only=local_only, team=team)
+        epochs = [list(loader), list(loader)]
+        assert [len(batches) for batches in epochs] == [len(loader)] * 2
+        return epochs
 
-    found = on_hosts([0, 0], load)
-    inputs = np.concatenate([batch.input_id.numpy() for batches in found for batch in batches])
-    np.testing.assert_array_equal(np.sort(inputs), np.arange(len(train)))
+    found = on_hosts(hosts, load)
+    assert len({len(epochs[0]) for epochs in found}) > 1, "counts differ"
+    for epoch in range(2):
+        batches = [batch for epochs in found for batch in epochs[epoch]]
+        inputs = np.concatenate([batch.input_id.numpy() for batch in batches])
+        np.testing.assert_array_equal(np.sort(inputs), np.arange(len(train)))
+        for batch in [] if local_only else batches:
+            check_batch(graph, batch, [2, 2], train)
 
 
 def test_own_parts_alone(place: tuple[Graph, Path, Path]) -> None:
@@ -165,12 +175,25 @@ def test_order_epochs_and_the_rest_of_a_batch(place: tuple[Graph, Path, Path]) -
         ({"fanouts": {"a": [1]}}, "by edge type"),
         ({"fanouts": 10}, r"in each hop, such as \[15, 10\], got 10"),
         ({"fanouts": []}, "in each hop"),
+        ({"fanouts": None}, "in each hop"),
+        ({"num_neighbors": [3]}, "both fanouts and num_neighbors"),
+        ({"num_workers": 2}, "num_workers.*prepared by a thread.*prefetch"),
+        ({"weight_attr": "w"}, "takes no 'weight_attr'"),
+        ({"batchsize": 2}, "Did you mean 'batch_size'"),
         ({"parts": Team()}, r"path of a parts directory, got a Team\. Write it once with starling\.from_pyg"),
     ],
 )
 def test_wrong_input_is_refused(place: tuple[Graph, Path, Path], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         NeighborLoader(**{"parts": place[1], "fanouts": [2], "batch_size": 4, "team": Team(), **changes})
+
+
+def test_fanouts_by_pygs_name(place: tuple[Graph, Path, Path]) -> None:
+    ours, pygs = (
+        NeighborLoader(place[1], **{name: [3, 2]}, batch_size=8, team=Team()) for name in ("fanouts", "num_neighbors")
+    )
+    for left, right in zip(ours, pygs, strict=True):
+        assert torch.equal(left.e_id, right.e_id)
 
 
 def test_a_graph_that_is_not_cut_is_refused(place: tuple[Graph, Path, Path]) -> None:
@@ -185,10 +208,21 @@ def test_without_input_nodes_all_are_seeds(place: tuple[Graph, Path, Path]) -> N
 
 def test_a_rank_without_a_seed_of_its_own(place: tuple[Graph, Path, Path]) -> None:
     _, five, _ = place
-    found = on_hosts([0, 0, 0], lambda team: list(NeighborLoader(five, [1], input_nodes=[7], team=team)))
+    found = on_hosts([0, 0, 0], lambda team: list(NeighborLoader(five, [1], input_nodes=[7], pad=True, team=team)))
     assert [[batch.n_id[0].item() for batch in batches] for batches in found] == [[7], [7], [7]]
     with pytest.raises(InputError, match="owns none of the input nodes"):
-        run_threads(2, lambda team: NeighborLoader(five, [1], input_nodes=[7], local_only=True, team=team))
+        run_threads(2, lambda team: NeighborLoader(five, [1], input_nodes=[7], pad=True, local_only=True, team=team))
+
+
+def test_seeds_are_filled_up_where_they_are_shuffled(place: tuple[Graph, Path, Path]) -> None:
+    """By default: in training, where ranks meet in every step, and not where nodes are scored, each once."""
+    _, five, _ = place
+
+    def count(shuffle: bool, team: Team) -> int:
+        return len(list(NeighborLoader(five, [1], input_nodes=[7], shuffle=shuffle, team=team)))
+
+    assert on_hosts([0, 0, 1], partial(count, True)) == [1, 1, 1]
+    assert sorted(on_hosts([0, 0, 1], partial(count, False))) == [0, 0, 1]
 
 
 def test_alone_without_torchrun(place: tuple[Graph, Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,6 +366,22 @@ def test_where_typed_batches_start(typed: tuple[Any, Path]) -> None:
             NeighborLoader(path, [1], input_nodes=wrong, team=Team())
     with pytest.raises(InputError, match="as many fan-outs"):
         NeighborLoader(path, {"*": [1, 1], "writes": [1]}, input_nodes="paper", team=Team())
+
+
+def test_typed_ranks_without_padding(typed: tuple[Any, Path]) -> None:
+    """Nine seeds of two ranks in batches of four: one rank has two batches, the other one."""
+    data, path = typed
+    chosen = torch.arange(9)
+
+    def load(team: Team) -> list[Any]:
+        return list(NeighborLoader(path, [2, 2], 4, input_nodes=("paper", chosen), pad=False, team=team))
+
+    found = on_hosts([0, 1], load)
+    assert sorted(map(len, found)) == [1, 2]
+    seeds = [batch["paper"].n_id[: batch["paper"].batch_size] for batches in found for batch in batches]
+    assert torch.equal(torch.cat(seeds).sort().values, chosen)
+    for batch in (batch for batches in found for batch in batches):
+        assert torch.equal(batch["paper"].x, data["paper"].x[batch["paper"].n_id])
 
 
 def test_typed_ranks_share_the_seeds(typed: tuple[Any, Path]) -> None:

@@ -87,10 +87,10 @@ def test_a_failure_names_its_stage() -> None:
 def test_the_users_mistakes_keep_their_sentence_and_status() -> None:
     with (
         Background(failing(InputError("Expected labels.")), stage="sampling") as numbers,
-        pytest.raises(InputError, match=r"^Expected labels\.") as caught,
+        pytest.raises(InputError, match=r"^Expected labels\. This was in the background stage 'sampling'\.$") as caught,
     ):
         list(numbers)
-    assert caught.value.__notes__ == ["In the background stage 'sampling'."]
+    assert caught.value.exit_status == 2
 
 
 def test_depth_is_checked() -> None:

@@ -83,12 +83,11 @@ def test_runs_that_look_into_the_past_are_scored_and_predicted_so(graph: Path, t
     assert losses != trained(graph, "less of it", before=15)
 
 
-@pytest.mark.parametrize("team", [["--strategy", "global"], ["--parallel", "data", "--strategy", "mini", "--task", "link"]])
-def test_features_that_workers_cannot_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str], team: list[str]) -> None:
+def test_features_that_workers_cannot_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Evaluation by all workers together holds each one's features: 20 of 40 nodes with 64 numbers are 5,120 bytes."""
     graph = trainable_graph(tmp_path / "g", nodes=NODES, edges=EDGES, features=64)
     parts = cut(graph, tmp_path / "cut", 2, np.arange(NODES) % 2)
-    words = ["train", str(parts), "--workers", "2", "--epochs", "1", "--run", str(tmp_path / "run"), *team]
+    words = ["train", str(parts), "--workers", "2", "--epochs", "1", "--run", str(tmp_path / "run"), "--strategy", "global"]
     assert run([*words, "--memory", "10000"]) == 2
     assert "5,120 bytes for the largest of 2, more than its share of --memory" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -13,7 +13,8 @@ class PeerLost(StarlingError):
         super().__init__(peer, tag)
         self.peer, self.tag = peer, tag
 
-    def __str__(self) -> str:
+    def sentence(self) -> str:
+        """Who is gone, and what it owed."""
         return f"Worker {self.peer} closed its connection before {describe_tag(self.tag)} had passed."
 
 
@@ -24,5 +25,6 @@ class WaitedInVain(StarlingError):
         super().__init__(peer, tag, seconds)
         self.peer, self.tag, self.seconds = peer, tag, seconds
 
-    def __str__(self) -> str:
+    def sentence(self) -> str:
+        """What did not come, and from whom."""
         return f"Waited {self.seconds:g} s in vain for {describe_tag(self.tag)} of worker {self.peer}."

@@ -98,10 +98,15 @@ def set_worker_threads(threads: int | None, workers: int) -> int:
 
 @contextmanager
 def computing_threads(threads: int | None) -> Iterator[None]:
-    """Compute in this process with so many threads, kernels and torch alike, until the block is left; None changes nothing."""
+    """Compute in this process with so many threads, kernels and torch alike, until the block is left.
+
+    None: with STARLING_THREADS where the user has set it, else as before.
+    """
     if threads is None:
-        yield
-        return
+        if _THREADS not in os.environ:
+            yield
+            return
+        threads = thread_count()
     import torch
 
     kernels, torchs = os.environ.get(_THREADS), torch.get_num_threads()

@@ -13,6 +13,16 @@ class StarlingError(Exception):
     """Something went wrong that is nobody's typing mistake (exit status 1)."""
 
     exit_status = 1
+    stage: str | None = None
+    """The background stage it came up in; the message ends with its name."""
+
+    def __str__(self) -> str:
+        told = self.sentence()
+        return told if self.stage is None else f"{told} This was in the background stage '{self.stage}'."
+
+    def sentence(self) -> str:
+        """What happened, wherever it was."""
+        return super().__str__()
 
 
 class InputError(StarlingError):

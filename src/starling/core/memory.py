@@ -6,6 +6,9 @@ import re
 import resource
 import sys
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from starling.core.errors import InputError
 
@@ -25,6 +28,14 @@ def parse_bytes(text: str) -> int:
     if match is None or match[2].upper() not in _UNITS:
         raise InputError(f"Expected a size such as 512MiB or 2GiB, got '{text}'.")
     return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def _read(value: object) -> object:
+    return parse_bytes(value) if isinstance(value, str) else value
+
+
+Size = Annotated[int, BeforeValidator(_read)]
+"""Bytes in a setting: a number, or a size as people write it."""
 
 
 def format_bytes(count: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -44,9 +44,14 @@ class FilledBatch:
 
     @property
     def nbytes(self) -> int:
-        """What its features, labels and edges hold; a graph that stands for several layers counts once."""
-        graphs = {id(view.graph): view.graph for view in self.views}.values()
-        return self.x.nbytes + self.y.nbytes + sum(graph.offsets.nbytes + graph.neighbours.nbytes for graph in graphs)
+        """What all its tensors hold; memory that several of them show, such as the rows of two layers, counts once."""
+        tensors = [self.x, self.y, self.outputs, *([] if self.weight is None else [self.weight])]
+        for view in self.views:
+            tensors += [value for part in fields(view.graph) if isinstance(value := getattr(view.graph, part.name), Tensor)]
+        sizes: dict[int, int] = {}
+        for tensor in tensors:
+            sizes[tensor.data_ptr()] = max(tensor.nbytes, sizes.get(tensor.data_ptr(), 0))
+        return sum(sizes.values()) + (0 if self.learnt is None else self.learnt.nbytes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ step, node): for given seeds a batch is the same on any number of ranks.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,16 @@ import numpy as np
 
 from starling.comm.tags import Channel
 from starling.comm.team import Team
-from starling.core.errors import InputError
+from starling.core.errors import InputError, nearest
 from starling.core.manifest import read_json
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, OwnParts
 from starling.engine.data.places import Places
 from starling.engine.hybrid.exchange import Calls
 from starling.loader.makers import make_maker
+from starling.loader.pyg_batch import Fanouts
 from starling.loader.ranks import team_of_script
-from starling.loader.seeds import SeedBatch, Seeds
+from starling.loader.seeds import NO_SEEDS, SeedBatch, Seeds
 from starling.loader.subgraph import SubgraphSampler
 from starling.plan.background import Background
 from starling.plan.mini import Mini, hop_samplers
@@ -38,6 +40,8 @@ from starling.store.parts import open_parts
 _CALLS = 64
 """Messages of one loader's step; loaders of a script have numbers of their own."""
 _MOST_LOADERS = 64
+_OF_PROCESSES = {"num_workers", "persistent_workers", "prefetch_factor", "pin_memory", "filter_per_worker", "worker_init_fn"}
+"""Arguments of PyG's loader that are about the processes it prepares batches in."""
 
 
 class NeighborLoader:
@@ -45,27 +49,32 @@ class NeighborLoader:
 
     `input_nodes` are the nodes to start from: the name of a mask ("train"), a mask, node numbers of the imported graph, or None for
     all; of a typed graph ("paper", mask) or ("paper", numbers within the type). `fanouts` are neighbours a hop, −1 for all; of a
-    typed graph they hold for each edge type. `pad` gives every rank the same number of batches, so that collectives of the script
-    never hang; without it ranks may differ by one. `local_only` stays within a rank's own parts and their halo.
+    typed graph they hold for each edge type; PyG's name for them, `num_neighbors`, will do. `pad` gives every rank the same number
+    of batches, so that collectives of the script never hang; without it every seed comes once, and ranks may differ by one batch.
+    By default seeds that are shuffled, to train, are padded and others, to be scored, are not. `local_only` stays within a rank's
+    own parts and their halo.
     """
 
     def __init__(
         self,
         parts: Path | str,
-        fanouts: Sequence[int] | Mapping[Any, Sequence[int]],
+        fanouts: Fanouts | None = None,
         batch_size: int = 1,
         *,
         input_nodes: Any = "train",
         shuffle: bool = False,
         drop_last: bool = False,
-        pad: bool = True,
+        pad: bool | None = None,
         replace: bool = False,
         local_only: bool = False,
         seed: int = 0,
         prefetch: int = 2,
         team: Team | None = None,
+        num_neighbors: Fanouts | None = None,
+        **others: Any,
     ) -> None:
-        path = _checked(parts, fanouts)
+        _refuse(others)
+        path, fanouts = _checked_path(parts), _checked_fanouts(fanouts, num_neighbors)
         self._team = team if team is not None else team_of_script()
         self.parts = open_parts(path)
         self._places = Places(self.parts, self._team)
@@ -88,7 +97,7 @@ class NeighborLoader:
             self._team.rank,
             seed=seed,
             shuffle=shuffle,
-            pad=pad,
+            pad=shuffle if pad is None else pad,
             drop_last=drop_last,
             own_only=local_only,
         )
@@ -120,15 +129,39 @@ class NeighborLoader:
     def _batches(self, epoch: int) -> Iterator[Any]:
         for step, seeds in enumerate(self._seeds.epoch(epoch)):
             yield self._batch(seeds, epoch, step)
+        if self._places.far:  # ranks with more batches still ask this one: it answers, with nothing to ask itself
+            for step in range(len(self), self._seeds.most_batches):
+                self._batch(NO_SEEDS, epoch, step)
 
     def _batch(self, seeds: SeedBatch, epoch: int, step: int) -> Any:
         first = self._number * 2 * _CALLS
-        number = epoch * len(self) + step
+        number = epoch * self._seeds.most_batches + step  # messages of a batch go by it: the same on every rank
         found = self._sampler.sample(seeds.ids, epoch, step, Calls(number, Channel.SAMPLE, first))
         return self._maker.batch(found, seeds.input_id, Calls(number, Channel.FETCH, first))
 
 
-def _checked(parts: object, fanouts: object) -> Path:
+def _refuse(others: Mapping[str, Any]) -> None:
+    """What PyG's loader takes and this one does not, in a sentence each."""
+    for name in others:
+        if name in _OF_PROCESSES:
+            raise InputError(
+                f"NeighborLoader takes no '{name}': batches are prepared by a thread, `prefetch` of them ahead. Leave it out."
+            )
+        known = [name for name in inspect.signature(NeighborLoader).parameters if name != "others"]
+        raise InputError(f"NeighborLoader takes no '{name}'. Leave it out. {nearest(name, known)}")
+
+
+def _checked_fanouts(fanouts: object, num_neighbors: object) -> Fanouts:
+    """Neighbours a hop under either name."""
+    if fanouts is not None and num_neighbors is not None:
+        raise InputError("Expected the neighbours to sample once, got both fanouts and num_neighbors. Leave one out.")
+    given = num_neighbors if fanouts is None else fanouts
+    if not isinstance(given, Sequence | Mapping) or not given:
+        raise InputError(f"Expected the neighbours to sample in each hop, such as [15, 10], got {given!r}.")
+    return given
+
+
+def _checked_path(parts: object) -> Path:
     """The path of a parts directory; what a PyG script hands its loader instead is told apart."""
     if not isinstance(parts, Path | str):
         raise InputError(
@@ -137,8 +170,6 @@ def _checked(parts: object, fanouts: object) -> Path:
         )
     if read_json(Path(parts)).get("format") == "starling-graph":
         raise InputError(f"{parts} is a graph that is not cut into parts yet. Run: starling partition {parts} -p 2 -o PARTS.")
-    if not isinstance(fanouts, Sequence | Mapping) or not fanouts:
-        raise InputError(f"Expected the neighbours to sample in each hop, such as [15, 10], got {fanouts!r}.")
     return Path(parts)
 
 

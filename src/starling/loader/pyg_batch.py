@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError, MissingExtra, nearest
+from starling.engine.data.columns import Columns
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.hybrid.exchange import Calls
 from starling.loader.subgraph import Subgraph
@@ -18,6 +19,9 @@ from starling.store.to_objects import PYG_EDGES, PYG_NODES, to_tensor
 from starling.stream.bridges.columns import quiet
 
 Fanouts = Sequence[int] | Mapping[Any, Sequence[int]]
+
+_NUMBERS = "numbers of edges"
+"""The table of where edges stood in the imported graph."""
 
 
 class DataMaker(ABC):
@@ -61,21 +65,13 @@ class DataMaker(ABC):
         masks = [np.asarray(self.parts.shard(part).node_table(name), np.bool_) for part in range(len(self.parts))]
         return np.sort(np.asarray(self.parts.position_of_global[np.flatnonzero(np.concatenate(masks))], np.int64))
 
-    def edge_numbers(self, entry: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Where edges stood in the imported graph; None where some parts are on other hosts."""
-        places = self.store.places
-        if places.far:
-            return None
-        part = np.searchsorted(places.first_entry, entry, side="right") - 1
-        numbers = np.empty(len(entry), np.int64)
-        for owner in np.unique(part).tolist():
-            mine = part == owner
-            numbers[mine] = self.parts.shard(owner).incoming.edge[entry[mine] - places.first_entry[owner]]
-        return numbers
-
 
 class PlainMaker(DataMaker):
     """``Data`` of a graph whose nodes are all of one kind."""
+
+    def __init__(self, parts: Parts, store: KeyValueStore) -> None:
+        super().__init__(parts, store)
+        store.add(_NUMBERS, Columns({"edge": (lambda part: parts.shard(part).incoming.edge, np.int64)}), kind="edge")
 
     def fanouts(self, given: Fanouts) -> Any:
         """As they are."""
@@ -104,9 +100,7 @@ class PlainMaker(DataMaker):
         for name in self.parts.manifest.edge_tables:
             data[PYG_EDGES.get(name, name)] = to_tensor(self.store.pull(name, found.entry, calls, kind="edge"))
         data.n_id = to_tensor(np.asarray(self.parts.position_of_global[found.nodes]))
-        numbers = self.edge_numbers(found.entry)
-        if numbers is not None:
-            data.e_id = to_tensor(numbers)
+        data.e_id = to_tensor(np.ascontiguousarray(self.store.pull(_NUMBERS, found.entry, calls, kind="edge")["edge"]))
         data.input_id, data.batch_size = to_tensor(input_id), len(input_id)
         data.num_sampled_nodes, data.num_sampled_edges = list(found.nodes_by_hop), list(found.edges_by_hop)
         return data

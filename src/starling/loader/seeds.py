@@ -20,6 +20,10 @@ class SeedBatch:
     input_id: NDArray[np.int64]
 
 
+NO_SEEDS = SeedBatch(np.empty(0, np.int64), np.empty(0, np.int64))
+"""The batch of a rank that only takes part in others' rounds."""
+
+
 class Seeds:
     """One rank's share of `ids`, dealt in batches.
 
@@ -60,11 +64,17 @@ class Seeds:
                 f"Rank {rank} owns none of the input nodes to start from. Leave out local_only, or pass pad=False."
             )
         self._ids, self._shuffle, self._seed, self._position = ids, shuffle, seed, position
-        self._count = int(np.diff(bounds).max()) if pad else len(self._places)
         self._size, self._drop_last = batch_size, drop_last
+        most = int(np.diff(bounds).max())
+        self._count = most if pad else len(self._places)
+        self.most_batches = self._batches_of(most)
+        """Batches of the rank that has the most of them; the same number on every rank."""
 
     def __len__(self) -> int:
-        return self._count // self._size if self._drop_last else -(-self._count // self._size)
+        return self._batches_of(self._count)
+
+    def _batches_of(self, seeds: int) -> int:
+        return seeds // self._size if self._drop_last else -(-seeds // self._size)
 
     def epoch(self, epoch: int) -> list[SeedBatch]:
         """The batches of an epoch."""

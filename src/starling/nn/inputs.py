@@ -29,6 +29,11 @@ class LearntRows(ABC):
     def __init__(self) -> None:
         self._leaf: Tensor | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """What is held for them until they are read."""
+        return 0 if self.places is None else self.places.nbytes
+
     def read(self) -> Tensor:
         """The rows as they are now, float32 [n, D]; gradients are gathered in the tensor that is returned."""
         self._leaf = self._read().requires_grad_()

@@ -84,12 +84,14 @@ class Background(Generic[Item]):
 
 
 def named_after(stage: str, error: BaseException) -> BaseException:
-    """The error of a background stage with the stage's name; errors of our own keep their sentence and exit status."""
-    if isinstance(error, Exception) and not isinstance(error, StarlingError):
+    """The error of a background stage with the stage's name; errors of our own keep their type, sentence and exit status."""
+    if isinstance(error, StarlingError):
+        error.stage = error.stage or stage  # the innermost, if a stage has stages of its own
+        return error
+    if isinstance(error, Exception):
         named = StarlingError(f"The background stage '{stage}' failed: {type(error).__name__}: {error}")
         named.__cause__ = error
         return named
-    error.add_note(f"In the background stage '{stage}'.")
     return error
 
 

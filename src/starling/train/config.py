@@ -17,6 +17,7 @@ from starling.config.settings import Choice, checked
 from starling.config.toml import Tables, read_tables, write_tables
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Record
+from starling.core.memory import Size
 from starling.core.user_class import ClassPlace
 from starling.engine.data.stages import PipelineSettings
 from starling.train.embeddings import EmbeddingSettings, check_embeddings
@@ -61,8 +62,9 @@ class LoopSettings(Record):
     patience: Annotated[int, Field(ge=0)] = 0
     """Stop after so many epochs without a better validation metric; 0 never stops early."""
     device: str = "cpu"
-    memory: Whole | None = None
-    """Bytes for features and evaluation; half of what is free by default. Never changes a result beyond rounding."""
+    memory: Annotated[Size, Field(ge=1)] | None = None
+    """Bytes for features and evaluation, with --parallel data for everything; half of what is free by default. Never changes a
+    result beyond rounding."""
     reuse: bool = True
     """Keep aggregates of constant input features."""
 
@@ -77,7 +79,7 @@ class TeamSettings(Record):
     """data: `local` (default): workers draw targets each from a range of its own; `global`: the batches of one process, shared."""
     local_only: bool = False
     """data: sample only within a part and its halo."""
-    cache: Annotated[int, Field(ge=0)] = 0
+    cache: Annotated[Size, Field(ge=0)] = 0
     """data: bytes for copies of the rows of other hosts that batches read most often; changes no result."""
     threads: Whole | None = None
     """Of each worker; cores / workers by default."""

@@ -21,7 +21,7 @@ from starling.engine.data.neighbours import AllParts, MakeHops, Neighbourhood, O
 from starling.engine.data.past import PastSampler, past_lists
 from starling.engine.data.places import Places, open_places
 from starling.engine.data.sample import BlockSampler, Sampled
-from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, Scheduled, TrainingNodes
+from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, PartShuffle, Schedule, Scheduled, TrainingNodes
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import normalized, scaling_of
@@ -31,7 +31,7 @@ from starling.engine.hybrid.source import WorkerSource, raw_features
 from starling.engine.hybrid.strategies import make_team_strategy
 from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures
-from starling.plan.fanouts import one_a_layer
+from starling.plan.fanouts import Fanout, by_relation, one_a_layer
 from starling.plan.hops import HopSampler
 from starling.plan.mini import Mini, hop_samplers, past_hops
 from starling.plan.source import EdgeColumns, NeighbourSource
@@ -39,7 +39,7 @@ from starling.plan.strategy import Strategy
 from starling.plan.timed import PastLists
 from starling.plan.whole import Global
 from starling.train.averaging.parts_work import PartsEvaluation, evaluate_part_by_part
-from starling.train.budget import budget
+from starling.train.budget import data_memory, pipeline_memory
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
 from starling.train.embeddings import table_of
@@ -48,7 +48,7 @@ from starling.train.past_evaluation import PastEvaluation, fetching_calls, learn
 from starling.train.work import TeamWork
 
 _PAGES_SHARE = 4
-"""One part in so many of `--memory` may be pages of each mapped table."""
+"""One part in so many of a worker's data may be pages of each mapped table."""
 
 
 def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, layers: int) -> DataWork:
@@ -65,12 +65,18 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         )
     run, team = config.run, source.team
     places = open_places(source.path, team)
-    store = KeyValueStore(places, resident=None if run.memory is None else run.memory // team.size // _PAGES_SHARE)
+    memory = data_memory(config, team.size)
+    store = KeyValueStore(places, resident=None if run.memory is None else memory // _PAGES_SHARE)
     schedule = _schedule(config, how, source, places)
     tables = [name for name in places.parts.manifest.node_tables if name.partition("@")[0] == "x"]
     if config.team.cache and places.far and tables:
         targets = np.concatenate([schedule.step(1, step).targets for step in range(schedule.steps_per_epoch)])
-        fanouts, calls = one_a_layer(how.fanouts, layers), Calls(0, Channel.STORE)
+        names, calls = places.parts.manifest.edge_types, Calls(0, Channel.STORE)
+        fanouts: Sequence[Fanout | Sequence[Fanout]] = (
+            one_a_layer(how.fanouts, layers)
+            if how.type_fanouts is None
+            else by_relation(how.type_fanouts, names, source.relations, layers)
+        )
         own_only = config.team.local_only
         chance = inclusion_probability(places, targets, 1 / schedule.steps_per_epoch, fanouts, calls, own_only=own_only)
         fill_cache(store, tables, config.team.cache, chance, calls)
@@ -90,13 +96,14 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
     )
     whole: TeamWork | PartsEvaluation | PastEvaluation
     if past is None:
-        whole = _whole(config, source, places, layers)
+        whole = _whole(config, source, places, layers, memory)
     else:  # no pass over the whole graph gives them: every node has another past
         fetch = _fetcher(config, source, store, features, calls=fetching_calls, learnt_calls=learnt_calls, counted=False)
-        first, memory = int(places.worker_bounds[team.rank]), budget(config) // team.size
+        first = int(places.worker_bounds[team.rank])
         whole = PastEvaluation(source, first, past(1, calls=sampling_calls), fetch, stages.compact, stages.copy, memory)
     talks = bool(places.far) or (source.features.learnt and team.size > 1)
-    return DataWork(team, stages, config.pipeline, schedule.steps_per_epoch, whole, talks)
+    pipeline = config.pipeline.model_copy(update={"memory": pipeline_memory(config, team.size)})
+    return DataWork(team, stages, pipeline, schedule.steps_per_epoch, whole, talks)
 
 
 def _past(
@@ -167,15 +174,9 @@ def _schedule(config: RunConfig, how: Mini.Settings, source: WorkerSource, place
     nodes = TrainingNodes(*everybody)  # by rank, so ids ascend
     if config.team.shuffle == "global":
         return GlobalShuffle(nodes, how.batch_size, team.rank, team.size, seed=run.seed, shuffle=how.shuffle)
-    return LocalShuffle(
-        nodes,
-        how.batch_size,
-        team.rank,
-        places.worker_bounds if config.team.local_only else places.homes,
-        seed=run.seed,
-        shuffle=how.shuffle,
-        own_only=config.team.local_only,
-    )
+    if config.team.local_only:
+        return PartShuffle(nodes, how.batch_size, places.parts.offsets, places.own, seed=run.seed, shuffle=how.shuffle)
+    return LocalShuffle(nodes, how.batch_size, team.rank, places.homes, seed=run.seed, shuffle=how.shuffle)
 
 
 def pulled_features(config: RunConfig, source: WorkerSource, store: KeyValueStore) -> PulledFeatures:
@@ -203,7 +204,7 @@ def feature_scaling(config: RunConfig, source: WorkerSource) -> Scaled | None:
     return scaling_of(normalized(raw, config.data.normalize, training, source.total))
 
 
-def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int) -> TeamWork | PartsEvaluation:
+def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int, memory: int) -> TeamWork | PartsEvaluation:
     """Exact outputs of all nodes, each worker its own: the hybrid engine's pass over the whole graph.
 
     Where features are more than `--memory` may hold of them, part by part instead, as with averaged models.
@@ -211,9 +212,9 @@ def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int)
     run, features = config.run, source.features
     plain = not (places.far or features.learnt or features.type_widths or config.task.name == "link")
     plain = plain and config.data.before is None
-    if run.memory is not None and plain and 4 * source.nodes * features.width > run.memory // 2:
+    if run.memory is not None and plain and 4 * source.nodes * features.width > memory * source.team.size // 2:
         request = SourceRequest(config.data.normalize, tuple(source.edge_tables))
-        return evaluate_part_by_part(config.data.path, source.team, request, run.memory // source.team.size // 2, run.device)
+        return evaluate_part_by_part(config.data.path, source.team, request, memory // 2, run.device)
     check_features_fit(config, source)
     strategy = make_team_strategy(
         "global", Global.Settings(), source.graph, source.team, source.splits["train"], layers, run.seed

@@ -21,6 +21,7 @@ from starling.comm.team import Team
 from starling.core.artifact import staged
 from starling.core.errors import InputError
 from starling.core.manifest import Count, GraphManifest, Manifest, Record, read_json
+from starling.core.memory import Size
 from starling.core.npy import NpyWriter, map_array
 from starling.engine.embeddings.features import Beside, EmbeddedFeatures, InPlace
 from starling.engine.embeddings.optimizers import SparseName
@@ -46,7 +47,7 @@ class EmbeddingSettings(Record):
     """How rows move: sgd, adagrad or adam, each only rows that a step has touched."""
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Learning rate of rows; by default that of the weights. It follows the same schedule."""
-    memory: Annotated[int, Field(ge=1)] | None = None
+    memory: Annotated[Size, Field(ge=1)] | None = None
     """Bytes of rows and of what the optimiser remembers that each worker holds; where there are more, they are in a file."""
 
 

@@ -11,6 +11,7 @@ from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import negative_weights
 from starling.plan.mini import Mini
 from starling.plan.strategy import Strategy
+from starling.train.budget import team_budget
 from starling.train.config import RunConfig
 from starling.train.tasks import Source
 
@@ -78,7 +79,7 @@ def check_features_fit(config: RunConfig, source: WorkerSource) -> None:
     fixed = source.features.fixed if isinstance(source.features, EmbeddedFeatures) else source.features
     held = 4 * source.graph.owned * fixed.width
     largest = max(int(told[0]) for told in source.team.all_lists(source.calls.forward(), np.array([held])))
-    if largest > config.run.memory // source.team.size:
+    if largest > team_budget(config, source.team.size) // source.team.size:
         instead = "" if config.task.name == "link" else ", or --parallel data --sync average, which takes parts in turn"
         raise InputError(
             f"Workers that evaluate together hold the features of their nodes, {largest:,} bytes for the largest of "

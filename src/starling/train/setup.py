@@ -35,7 +35,7 @@ from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.train.averaging.parts_work import PartsWork
 from starling.train.balance import BalanceRequest, balanced_work, check_balance
-from starling.train.budget import budget
+from starling.train.budget import data_memory, team_budget
 from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
@@ -64,7 +64,7 @@ class Setup:
 def set_up(config: RunConfig, team: Team) -> Setup:
     """Open the data, make the model and the strategy, check that they fit together."""
     settings, how = check_choices(config)
-    memory = budget(config)
+    memory = team_budget(config, team.size)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
     check_embeddings(embeddings is not None, config.sync.name)
@@ -95,6 +95,8 @@ def check_choices(config: RunConfig) -> tuple[Mapping[str, Any], Strategy.Settin
     settings = resolved_model(config.model)
     how = read_settings(config.strategy.name, config.strategy.settings)
     check_balance(config, how)
+    if config.team.parallel == "data":
+        data_memory(config, config.team.workers)
     return settings, how
 
 

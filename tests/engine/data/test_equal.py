@@ -13,6 +13,7 @@ from starling.comm.team import Team
 from starling.plan.partitioning import PartitionRequest, partition_graph
 from starling.store.graph import Graph
 from starling.store.parts import open_parts
+from starling.train import budget
 from starling.train.config import RunConfig, merged
 from starling.train.data_work import DataWork
 from starling.train.setup import set_up
@@ -105,6 +106,17 @@ def test_local_shuffle_learns_too(graph: Graph, parts: Path, tmp_path: Path) -> 
         assert_same(seen, alone)
 
 
+def test_parts_alone_learn_the_same_whoever_has_them(parts: Path, tmp_path: Path) -> None:
+    """--local-only: five unequal parts, several steps an epoch, by one, two and four workers."""
+    how = {"batch_size": 5, "fanouts": [3, 2]}
+    found = {}
+    for hosts in ([0], [0, 1], [0, 0, 1, 2]):
+        config = data_config(parts, len(hosts), model_of("sage"), how, local_only=True)
+        found[len(hosts)] = learn_on_hosts(config, tmp_path / str(len(hosts)), hosts)
+    for seen in (*found[2], *found[4]):
+        assert_same(seen, found[1][0])
+
+
 def test_batch_norm_is_shared(parts: Path, tmp_path: Path) -> None:
     """Statistics are over the rows that all workers compute, so every worker ends with the same ones."""
     model = {"name": "gcn", "hidden": 8, "norm": "batch"}
@@ -145,9 +157,11 @@ def test_the_workers_of_a_part_are_at_home_in_its_sub_parts(graph: Graph, tmp_pa
 
 @pytest.mark.parametrize("changes", [{"data": {"normalize": "standard"}}, {"run": {"memory": 96_000}}], ids=["scaled", "tight"])
 def test_more_workers_than_parts_scale_features_and_evaluate_part_by_part(
-    tmp_path: Path, changes: dict[str, dict[str, Any]]
+    tmp_path: Path, changes: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers that own no part have no rows to go by; `tight` is less than twice the features."""
+    for name in ("TRAINING_PROGRAM_BYTES", "_LEAST"):
+        monkeypatch.setattr(budget, name, 0)  # as if the program took nothing
     graph = small_graph(tmp_path / "g", x=np.random.default_rng(1).normal(size=(61, 200)).astype(np.float32))
     two = cut(graph, tmp_path / "two", 2, np.random.default_rng(3).integers(0, 2, graph.nodes))
     how = {"batch_size": 20, "fanouts": [3, 2]}

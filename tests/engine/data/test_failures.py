@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +12,15 @@ from typing import Any
 import pytest
 import torch
 
-from starling.comm.failures import PeerLost
+from starling.comm.failures import PeerLost, WaitedInVain
 from starling.comm.heartbeat import Heartbeat
+from starling.comm.phase import Phase
 from starling.comm.signs_of_life import Lost
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.core.errors import StarlingError
+from starling.core.errors import InputError, StarlingError
 from starling.engine.data.stages import Stages
+from starling.launch.reports import Report
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork
@@ -76,6 +79,18 @@ def fail() -> None:
     raise ValueError("a stone in the gears")
 
 
+def mistake() -> None:
+    raise InputError("Expected a gear, got a stone.")
+
+
+def lose() -> None:
+    raise PeerLost(0, make_tag(Channel.SAMPLE, 3, 0))
+
+
+def wait_in_vain() -> None:
+    raise WaitedInVain(2, make_tag(Channel.FETCH, 3, 0), 30.0)
+
+
 def be_killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -84,22 +99,53 @@ def be_stopped() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_an_error_in_a_stage_is_the_runs_error(parts: Path, stage: str) -> None:
-    """Whoever is told first of it; the worker it happened to says where."""
+def said_by_the_unlucky(parts: Path, stage: str, what: Any) -> StarlingError:
+    """The error of the one worker of three that has the accident; the run ends with some error."""
 
     def work(team: Team) -> str:
         try:
-            take_all_steps(team, config_for(parts, 3), stage, fail)
+            take_all_steps(team, config_for(parts, 3), stage, what)
         except StarlingError as error:
-            said.append(str(error))
+            if team.rank == 1:
+                said.append(error)
             raise
         return "done"
 
-    said: list[str] = []
+    said: list[StarlingError] = []
     with pytest.raises(StarlingError):
         on_hosts([0, 1, 2], work)
-    assert f"The background stage '{stage}' failed: ValueError: a stone in the gears" in said
+    (error,) = said
+    return error
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_error_in_a_stage_is_the_runs_error(parts: Path, stage: str) -> None:
+    """Whoever is told first of it; the worker it happened to says where."""
+    error = said_by_the_unlucky(parts, stage, fail)
+    assert str(error) == f"The background stage '{stage}' failed: ValueError: a stone in the gears"
+
+
+@pytest.mark.parametrize(
+    ("stage", "what", "kind", "status", "sentence"),
+    [
+        *((stage, mistake, InputError, 2, "Expected a gear, got a stone.") for stage in STAGES),
+        ("sample", lose, PeerLost, 1, "Worker 0 closed its connection before"),
+        ("fetch", wait_in_vain, WaitedInVain, 1, "Waited 30 s in vain for"),
+    ],
+)
+def test_errors_of_our_own_say_in_which_stage(
+    parts: Path, stage: str, what: Any, kind: type[StarlingError], status: int, sentence: str
+) -> None:
+    """Their type, sentence and exit status stay, also in the report that goes to the launcher and from process to process."""
+    error = said_by_the_unlucky(parts, stage, what)
+    assert type(error) is kind
+    assert error.exit_status == status
+    assert str(error).startswith(sentence)
+    assert str(error).endswith(f" This was in the background stage '{stage}'.")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    told = Report.of(error, 1, Phase()).error(3)
+    assert told.exit_status == status
+    assert str(told).endswith(f"This was in the background stage '{stage}'.")
 
 
 def take_all_steps_alive(team: Team, config: RunConfig, stage: str, what: Any, said: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
 from starling.engine.hybrid.exchange import Calls
 from starling.kernels.csr import csr_from_pairs
-from starling.plan.fanouts import Fanout
 from starling.plan.mini import Mini
 from starling.plan.registry import make_strategy
 from starling.plan.source import NeighbourSource
@@ -27,16 +27,28 @@ from tests.support.parts import Case, build
 NODES = 40
 
 
-def twin(pairs: np.ndarray, nodes: int, targets: np.ndarray, share: float, fanouts: tuple[Fanout, ...]) -> np.ndarray:
-    """The formula, edge by edge."""
+def twin(
+    pairs: np.ndarray, nodes: int, targets: np.ndarray, share: float, fanouts: tuple[Any, ...], kinds: np.ndarray | None = None
+) -> np.ndarray:
+    """The formula, edge by edge; `kinds` are the edges' relations, where fan-outs are by relation."""
     left_out = np.ones(nodes)
     left_out[targets] = 1 - share
-    degree = np.bincount(pairs[:, 1], minlength=nodes)
-    for fanout in fanouts:
+    kind = np.zeros(len(pairs), int) if kinds is None else kinds
+    degree = np.zeros((nodes, 1 + kind.max()))
+    np.add.at(degree, (pairs[:, 1], kind), 1)
+    for each in fanouts:
         before = left_out.copy()
-        for u, v in pairs:
-            left_out[u] *= 1 - (1 - before[v]) * (1.0 if fanout == "all" else min(1.0, fanout / degree[v]))
+        for (u, v), r in zip(pairs, kind, strict=True):
+            fanout = each if kinds is None else each[r]
+            left_out[u] *= 1 - (1 - before[v]) * (1.0 if fanout == "all" else min(1.0, fanout / degree[v, r]))
     return 1 - left_out
+
+
+class TwoRelations(Case):
+    """Every third edge is of the second relation."""
+
+    def edge_tables(self) -> dict[str, Any]:
+        return {**super().edge_tables(), "type": (np.arange(len(self.pairs)) % 3 == 0).astype(np.int32)}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +56,7 @@ def case() -> Case:
     draw = np.random.default_rng(7)
     owner = draw.choice([0, 1, 3], NODES)  # part 2 is empty
     pairs = np.stack([(NODES * draw.random(260) ** 2).astype(int), draw.integers(0, NODES, 260)], 1)
-    return Case(NODES, pairs, 4, owner)
+    return TwoRelations(NODES, pairs, 4, owner)
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +80,23 @@ def test_by_hand(tmp_path: Path) -> None:
     )
 
 
+def test_by_relation_by_hand(tmp_path: Path) -> None:
+    """Into 1 come edges of relations 1, 0 and 0 from 0, 2 and 3: one of two, or the only one."""
+    case = TwoRelations(4, np.array([[0, 1], [2, 1], [3, 1]]), 1, np.zeros(4, int))
+    places = Places(build(case, tmp_path), Team())
+    found = inclusion_probability(places, np.array([1]), 1.0, ((1, 1),), Calls(0, Channel.STORE))
+    np.testing.assert_allclose(found, [1, 1, 0.5, 0.5])
+    found = inclusion_probability(places, np.array([1]), 1.0, (("all", 0),), Calls(1, Channel.STORE))
+    np.testing.assert_allclose(found, [0, 1, 1, 1])
+
+
 @settings(max_examples=20)
 @given(st.data())
 def test_teams_reckon_what_the_whole_graph_gives(case: Case, parts: Parts, data: st.DataObject) -> None:
     workers, near = data.draw(st.sampled_from([1, 2, 4])), data.draw(st.booleans())
-    fanouts = tuple(data.draw(st.lists(st.sampled_from([1, 3, "all"]), min_size=0, max_size=3)))
+    one: Any = st.sampled_from([0, 1, 3, "all"])
+    by_type = data.draw(st.booleans())
+    fanouts = tuple(data.draw(st.lists(st.tuples(one, one) if by_type else st.sampled_from([1, 3, "all"]), max_size=3)))
     share = data.draw(st.sampled_from([0.0625, 0.5, 1.0]))
     targets = [np.array(sorted(data.draw(st.sets(st.integers(0, NODES - 1), max_size=9))), int) for _ in range(workers)]
 
@@ -81,7 +105,7 @@ def test_teams_reckon_what_the_whole_graph_gives(case: Case, parts: Parts, data:
         return inclusion_probability(Places(parts, team), targets[team.rank], share, fanouts, Calls(0, Channel.STORE))
 
     for mine, found in zip(targets, run_threads(workers, work), strict=True):
-        wanted = twin(relabelled(case, parts), NODES, mine, share, fanouts)  # type: ignore[arg-type]
+        wanted = twin(relabelled(case, parts), NODES, mine, share, fanouts, case.edge_tables()["type"] if by_type else None)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 

@@ -18,9 +18,10 @@ from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.data.cache import StaticCache
-from starling.engine.data.columns import NodeColumns
+from starling.engine.data.columns import Columns
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
+from starling.engine.data.tables import Kind
 from starling.engine.hybrid.exchange import Calls
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts, open_parts
@@ -123,7 +124,7 @@ def test_columns_are_rows_of_one_table(parts: Parts) -> None:
     def work(store: KeyValueStore, calls: Calls) -> Any:
         factors = {"double": 2, "half": 0.5, "small": 1}
         of_part = {name: (partial(columns, factor=factor, kind=kinds[name]), kinds[name]) for name, factor in factors.items()}
-        store.add("columns", NodeColumns(of_part))
+        store.add("columns", Columns(of_part))
         return store.pull("columns", nodes, calls)
 
     for rows in in_team(4, True, parts, work):
@@ -172,28 +173,33 @@ class Sums:
         self.taken += 1
 
 
+@pytest.mark.parametrize("kind", ["node", "edge"])
 @settings(max_examples=25)
 @given(st.data())
-def test_pushes_are_summed_at_the_owner(parts: Parts, data: st.DataObject) -> None:
+def test_pushes_are_summed_at_the_owner(parts: Parts, kind: Kind, data: st.DataObject) -> None:
+    """Rows of nodes, and rows of edges, which lie with the part that holds the entry."""
+    count = NODES if kind == "node" else sum(record.edges for record in parts.manifest.shards)
     workers, near = data.draw(st.sampled_from(WORKERS)), data.draw(st.booleans())
-    given = [np.array(data.draw(st.lists(st.integers(0, NODES - 1), max_size=40)), np.int64) for _ in range(workers)]
+    given = [np.array(data.draw(st.lists(st.integers(0, count - 1), max_size=40)), np.int64) for _ in range(workers)]
     change = [np.random.default_rng(rank).integers(-9, 9, (len(ids), 2)).astype(np.float32) for rank, ids in enumerate(given)]
-    wanted = np.arange(NODES, dtype=np.float32)[:, None] * np.array([1, 100], np.float32)
+    wanted = np.arange(count, dtype=np.float32)[:, None] * np.array([1, 100], np.float32)
     for ids, values in zip(given, change, strict=True):
         np.add.at(wanted, ids, values)  # whole numbers: exact in any order
 
     def work(store: KeyValueStore, calls: Calls) -> tuple[np.ndarray, np.ndarray]:
-        rank, bounds = store.places.team.rank, store.places.worker_bounds
-        store.keep("sums", Sums(int(bounds[rank]), int(bounds[rank + 1] - bounds[rank])))
-        before = store.begin_pull("sums", given[rank], calls)
+        rank, own = store.places.team.rank, store.places.own
+        offsets = parts.offsets if kind == "node" else store.places.first_entry
+        first, last = int(offsets[own.start]), int(offsets[own.stop])
+        store.keep("sums", Sums(first, last - first), kind=kind)
+        before = store.begin_pull("sums", given[rank], calls, kind=kind)
         np.testing.assert_array_equal(before.rows()[:, 0], given[rank])
         before.push(change[rank], calls)  # answers to the same question
-        store.push("sums", given[rank], change[rank], calls)
-        store.push("sums", given[rank], -change[rank], calls)
-        table = store._kept["sums"]
+        store.push("sums", given[rank], change[rank], calls, kind=kind)
+        store.push("sums", given[rank], -change[rank], calls, kind=kind)
+        table = store._kept[kind, "sums"]
         assert isinstance(table, Sums)
         assert table.taken == 3, "an owner takes in sums once a push, also when there are none"
-        return store.pull("sums", np.arange(NODES), calls), table.values
+        return store.pull("sums", np.arange(count), calls, kind=kind), table.values
 
     found = in_team(workers, near, parts, work)
     for rows, _ in found:

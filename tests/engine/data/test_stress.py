@@ -1,4 +1,5 @@
-"""Two hundred random teams: parts, empty parts, hosts, batch sizes, fan-outs, depths, delays, early ends. None hangs or errs."""
+"""Two hundred random teams: parts, empty parts, hosts, batch sizes, fan-outs, weights, edge tables, caches, parts by themselves,
+depths, delays, early ends. None hangs or errs."""
 
 from __future__ import annotations
 
@@ -18,13 +19,16 @@ from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.engine.data.compact import Compactor, DeviceCopy
 from starling.engine.data.fetch import Fetcher
+from starling.engine.data.inclusion import fill_cache, inclusion_probability
 from starling.engine.data.kv import KeyValueStore
-from starling.engine.data.neighbours import AllParts
+from starling.engine.data.neighbours import AllParts, OwnParts
 from starling.engine.data.places import Places
 from starling.engine.data.sample import BlockSampler
-from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, Schedule, TrainingNodes
+from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, PartShuffle, Schedule, TrainingNodes
 from starling.engine.data.stages import PipelineSettings, Stages
+from starling.engine.hybrid.exchange import Calls
 from starling.plan.mini import Mini, hop_samplers
+from starling.plan.source import EdgeColumns
 from starling.store.graph import Graph
 from starling.store.parts import Parts, open_parts
 from starling.train.data_work import DataWork
@@ -51,19 +55,26 @@ class Team200:
     stops_after: int
     delayed: str
     delay: float
+    cache: int
+    """Bytes of rows of other hosts."""
+    edges: bool
+    """Steps carry weights and attributes of their edges."""
+    weighted: bool
+    local_only: bool
 
     @classmethod
     def drawn(cls, seed: int, trained: int) -> Team200:
         draw = random.Random(seed)
         parts = draw.choice([1, 2, 3, 5, 7])
         workers = draw.randint(1, min(parts, 5))
-        epochs = draw.randint(1, 2)
-        batch = draw.randint(1 + trained // 5, trained)
+        batch = draw.choice([draw.randint(1 + trained // 5, trained)] * 3 + [draw.randint(1, 3)])
+        epochs = draw.randint(1, 2) if batch > 3 else 1
+        fanouts = tuple(draw.choice([1, 2, 5, "all"]) for _ in range(draw.randint(1, 3)))
         return cls(
             parts,
             [draw.randrange(workers) for _ in range(workers)],
             batch,
-            tuple(draw.choice([1, 2, 5, "all"]) for _ in range(draw.randint(1, 3))),
+            fanouts,
             draw.choice(["local", "global"]),
             draw.choice(["non-stop", "non-stop", "epoch", "off"]),
             tuple(draw.randint(1, 3) for _ in range(5)),
@@ -72,12 +83,18 @@ class Team200:
             draw.choice([10**6, draw.randint(0, epochs * -(-trained // batch))]),
             draw.choice(["schedule", "sample", "fetch", "compact", "copy", "training", "nobody"]),
             draw.choice([0.0005, 0.003]),
+            draw.choice([0, 0, 100, 10**6]),
+            draw.random() < 0.4,
+            draw.random() < 0.3 and set(fanouts) != {"all"},
+            draw.random() < 0.25,
         )
 
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
-    return trainable_graph(tmp_path_factory.mktemp("graph") / "g", nodes=50, edges=240)
+    draw = np.random.default_rng(9)
+    tables = {"weight": draw.random(240).astype(np.float32), "attr": draw.normal(size=(240, 3)).astype(np.float32)}
+    return trainable_graph(tmp_path_factory.mktemp("graph") / "g", nodes=50, edges=240, edge_tables=tables)
 
 
 @pytest.fixture(scope="module")
@@ -98,17 +115,28 @@ def work_of(case: Team200, parts: Parts, graph: Graph, team: Team) -> DataWork:
     ids = np.asarray(parts.global_of_position, np.int64)[position]
     order = np.argsort(ids)
     nodes = TrainingNodes(ids[order], position[order])
-    schedule: Schedule = (
-        GlobalShuffle(nodes, case.batch_size, team.rank, team.size, seed=1, shuffle=True)
-        if case.shuffle == "global"
-        else LocalShuffle(nodes, case.batch_size, team.rank, places.worker_bounds, seed=1, shuffle=True)
+    schedule: Schedule
+    if case.local_only:
+        schedule = PartShuffle(nodes, case.batch_size, parts.offsets, places.own, seed=1, shuffle=True)
+    elif case.shuffle == "global":
+        schedule = GlobalShuffle(nodes, case.batch_size, team.rank, team.size, seed=1, shuffle=True)
+    else:
+        schedule = LocalShuffle(nodes, case.batch_size, team.rank, places.worker_bounds, seed=1, shuffle=True)
+    settings = Mini.Settings(fanouts=case.fanouts, sampling="weighted" if case.weighted else "uniform")
+    columns = EdgeColumns(weight="weight" if case.weighted else None)
+    around = (OwnParts if case.local_only else AllParts)(
+        places, lambda lists: hop_samplers(settings, lists, len(case.fanouts), 1), columns, entries=case.edges
     )
-    settings = Mini.Settings(fanouts=case.fanouts)
-    around = AllParts(places, lambda lists: hop_samplers(settings, lists, len(case.fanouts), 1), entries=False)
+    store = KeyValueStore(places)
+    if case.cache and places.far:
+        targets = np.concatenate([schedule.step(1, step).targets for step in range(schedule.steps_per_epoch)])
+        share, calls = 1 / schedule.steps_per_epoch, Calls(0, Channel.STORE)
+        chance = inclusion_probability(places, targets, share, case.fanouts, calls, own_only=case.local_only)
+        fill_cache(store, ["x"], case.cache, chance, calls)
     stages = Stages(
         schedule=schedule,
         sample=BlockSampler(around, len(case.fanouts), 1),
-        fetch=Fetcher(KeyValueStore(places)),
+        fetch=Fetcher(store, edge_tables=("weight", "attr") if case.edges else (), weighted=case.edges),
         compact=Compactor(team, 1),
         copy=DeviceCopy(),
     )
@@ -132,6 +160,9 @@ def trained(case: Team200, parts: Parts, graph: Graph, team: Team) -> list[float
     with work.prepared(case.epochs) as batches:
         for number in range(min(case.epochs * work.steps_per_epoch, case.stops_after)):
             batch = next(batches)
+            for view in batch.views if case.edges else ():
+                assert view.graph.edge_attr is not None
+                assert view.graph.edge_attr.shape == (view.graph.edges, 3)
             if case.delayed == "training" and team.rank == team.size - 1:
                 time.sleep(case.delay)
             mine = torch.stack([batch.x[: len(batch.y)].double().sum(), batch.y.double().sum(), batch.weight.double().sum()])
@@ -179,4 +210,8 @@ def test_the_draws_meet_everything() -> None:
     assert {case.delayed for case in cases} >= {"schedule", "sample", "fetch", "compact", "copy", "training"}
     assert {case.shuffle for case in cases} == {"local", "global"}
     assert sum(len(set(case.hosts)) > 1 for case in cases) > 60
+    for name in ("edges", "weighted", "local_only"):
+        assert sum(getattr(case, name) for case in cases) > 30, name
+    assert sum(case.cache > 0 and len(set(case.hosts)) > 1 for case in cases) > 30
+    assert sum(case.batch_size <= 3 for case in cases) > 30
     assert sum(case.stops_after < case.epochs * -(-30 // case.batch_size) for case in cases) > 30

@@ -55,6 +55,16 @@ def test_data_parallel_teams_learn_what_one_process_learns(graph: Graph, parts: 
     assert cached.bytes_sent < seen.bytes_sent
 
 
+def test_a_cache_by_relation_changes_no_bit(parts: Path, tmp_path: Path) -> None:
+    """What is read most often goes by each relation's own fan-outs."""
+    plain, cached = (
+        learnt(typed(parts, 2, "rgat, by relation", team={"parallel": "data", "cache": cache}), tmp_path / str(cache), [0, 1])
+        for cache in (0, 200)
+    )
+    assert_identical(cached, plain)
+    assert cached.bytes_sent < plain.bytes_sent
+
+
 @pytest.mark.parametrize("case", ["rgat, all neighbours", "rgat, by relation", "weighted sage"])
 def test_workers_see_the_graph_as_it_was(graph: Graph, parts: Path, tmp_path: Path, case: str) -> None:
     """Edges after time 3 are left out of samples and degrees, whoever holds their lists; attributes stay with their edges."""

@@ -1,4 +1,4 @@
-"""Numbers of every node that no table has, such as its in-degree, as one table of the key-value store: a row has all of them."""
+"""Numbers of nodes or edges that no file has as a table, such as in-degrees: one table of the store, a row having all of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from starling.engine.data.tables import InPlaceTable
 
 OfPart = Callable[[int], NDArray[Any]]
-"""From a part to the numbers of its own nodes, in order."""
+"""From a part to the numbers of its own nodes, or of the entries of its lists, in order."""
 
 
-class NodeColumns(InPlaceTable):
-    """Some columns by name, each with its type; one of a part is opened when a node of the part is first asked for.
+class Columns(InPlaceTable):
+    """Some columns by name, each with its type; one of a part is opened when a row of the part is first asked for.
 
     A row is a record (numpy's structured type), put together when it is read: columns stay where they are, files mostly.
     """
@@ -29,7 +29,7 @@ class NodeColumns(InPlaceTable):
         self._lock = threading.Lock()
 
     def move(self, part: int, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any]) -> None:
-        """Copy rows of a part's own nodes to places of a matrix of words."""
+        """Copy rows of a part to places of a matrix of words."""
         records = out.view(self.dtype)[:, 0]
         for name in self._columns if len(rows) else ():
             records[name][places] = self._part(name, part)[rows]

@@ -54,6 +54,11 @@ class PulledRows(LearntRows):
         self._pull = store.begin_pull(EMBEDDING, nodes, self._calls)
         self._pull.hear()
 
+    @property
+    def nbytes(self) -> int:
+        """The places, and what the rows will take."""
+        return super().nbytes + self._pull.nbytes
+
     def _read(self) -> Tensor:
         self._table.reading(self)
         return torch.from_numpy(self._pull.rows())

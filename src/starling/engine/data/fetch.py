@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.comm.tags import Channel
-from starling.engine.data.columns import NodeColumns, OfPart
+from starling.engine.data.columns import Columns, OfPart
 from starling.engine.data.embeddings import EMBEDDING, PulledRows, SomeRows
 from starling.engine.data.features import BegunFeatures, OneTable, PulledFeatures, Scaled
 from starling.engine.data.kv import KeyValueStore, Pending
@@ -47,10 +47,10 @@ class FetchedRows:
     @property
     def nbytes(self) -> int:
         """What it holds."""
-        tables = [table for of_block in self.edge_tables for table in of_block.values()]
-        return (
-            self.sampled.nbytes + self.x.nbytes + sum(array.nbytes for array in (self.y, self.position, self.degree, *tables))
-        )
+        arrays = [self.x, self.y, self.position, self.degree]
+        arrays += [table for of_block in self.edge_tables for table in of_block.values()]
+        arrays += [] if self.weighted_degree is None else [self.weighted_degree]
+        return self.sampled.nbytes + sum(array.nbytes for array in arrays) + (0 if self.learnt is None else self.learnt.nbytes)
 
     def arrived(self) -> FetchedRows:
         """Itself: a stage of one's own may fetch rows and wait for them at once."""
@@ -74,7 +74,7 @@ class RowsUnderWay:
         """What it will hold."""
         tables = [table for of_block in self.edge_tables for table in of_block.values()]
         pulls = [*self.features.pulls, self.columns, *tables, *([] if self.y is None else [self.y])]
-        return self.sampled.nbytes + sum(pull.nbytes for pull in pulls)
+        return self.sampled.nbytes + sum(pull.nbytes for pull in pulls) + (0 if self.learnt is None else self.learnt.nbytes)
 
     def arrived(self) -> FetchedRows:
         """The step when all its rows have come."""
@@ -83,9 +83,11 @@ class RowsUnderWay:
             self.sampled,
             self.features.rows(),
             np.empty((targets, 0), np.float32) if self.y is None else self.y.rows(),
-            np.ascontiguousarray(columns["position"]),
-            np.ascontiguousarray(columns["degree"]),
-            np.ascontiguousarray(columns["weighted_degree"]) if "weighted_degree" in (columns.dtype.names or ()) else None,
+            columns[
+                "position"
+            ].copy(),  # also of a single row, which NumPy calls contiguous whatever its strides: torch does not
+            columns["degree"].copy(),
+            columns["weighted_degree"].copy() if "weighted_degree" in (columns.dtype.names or ()) else None,
             tuple({name: table.rows() for name, table in of_block.items()} for of_block in self.edge_tables),
             self.learnt,
             self.sent,
@@ -128,7 +130,7 @@ class Fetcher:
         }
         if weighted:
             columns["weighted_degree"] = (lambda part: _weight_sums(places, part, weights), np.float32)
-        store.add(_COLUMNS, NodeColumns(columns))
+        store.add(_COLUMNS, Columns(columns))
 
     def __call__(self, sampled: Sampled) -> RowsUnderWay:
         """Ask for everything, then answer what others ask: no answer waits for a question of theirs, or for a row of ours."""

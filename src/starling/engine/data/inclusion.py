@@ -5,8 +5,10 @@ node it holds, f being the hop's fan-out. Taking these choices as independent, n
 
     s_{h+1}(u) = s_h(u) · Π_{u→v} (1 − (1 − s_h(v)) · min(1, f_h / d(v))),        s_0 = 1 − p on targets, else 1,
 
-and is included at all with 1 − s_H(u). Targets and edges that share nodes are not independent, so this is an estimate, good enough
-to rank nodes by. One pass over the edges a hop; lists on other hosts are worked on by their owners, in rounds.
+and is included at all with 1 − s_H(u). With fan-outs by relation f and d are those of the edge's relation. Targets and edges that
+share nodes are not independent, so this is an estimate, good enough to rank nodes by; a rough one where neighbours are drawn by
+weight, with replacement or from a target's past. One pass over the edges a hop; lists on other hosts are worked on by their
+owners, in rounds.
 """
 
 from __future__ import annotations
@@ -30,12 +32,19 @@ from starling.store.parts import Shard
 
 
 def inclusion_probability(
-    places: Places, targets: NDArray[Any], share: float, fanouts: Sequence[Fanout], calls: Calls, *, own_only: bool = False
+    places: Places,
+    targets: NDArray[Any],
+    share: float,
+    fanouts: Sequence[Fanout | Sequence[Fanout]],
+    calls: Calls,
+    *,
+    own_only: bool = False,
 ) -> NDArray[np.float32]:
     """The chance that a batch of this worker reads a node, for all nodes by global id [V].
 
-    `targets` are the worker's training nodes, of which a batch takes a `share`; fan-outs are the targets' own first. With
-    `own_only` neighbours are looked for in own parts alone (`--local-only`). Every worker calls this. Costs 12 bytes a node.
+    `targets` are the worker's training nodes, of which a batch takes a `share`; fan-outs are the targets' own first, each one for
+    all edges or one a relation. With `own_only` neighbours are looked for in own parts alone (`--local-only`). Every worker calls
+    this. Costs 12 bytes a node.
     """
     left_out = np.zeros(places.parts.manifest.nodes, np.float32)  # logarithms: products become sums, and small chances stay
     left_out[targets] = np.log1p(-min(share, 1.0)) if share < 1 else -np.inf
@@ -43,7 +52,7 @@ def inclusion_probability(
         held = np.flatnonzero(left_out)
         chance = -np.expm1(left_out[held])
         by_part = group_by_range(held, places.parts.offsets)
-        limit = np.inf if fanout == "all" else float(fanout)
+        limit = _limits(fanout)
         for part in places.own if own_only else places.here:
             found = by_part.of(part, part + 1)
             if len(found):
@@ -91,7 +100,7 @@ def _ask_others(
     theirs: dict[int, NDArray[np.int64]],
     held: NDArray[np.int64],
     chance: NDArray[np.float32],
-    limit: float,
+    limit: NDArray[np.float64],
     left_out: NDArray[np.float32],
     calls: Calls,
 ) -> None:
@@ -112,7 +121,7 @@ def _ask_others(
 
 
 def _reached(
-    places: Places, nodes: NDArray[np.int64], chance: NDArray[np.float32], limit: float
+    places: Places, nodes: NDArray[np.int64], chance: NDArray[np.float32], limit: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """What own lists of these nodes reach: global ids, ascending, and the logarithms to be added."""
     by_part = group_by_range(nodes, places.parts.offsets)
@@ -132,33 +141,52 @@ def _reached(
     return every, total
 
 
+def _limits(fanout: Fanout | Sequence[Fanout]) -> NDArray[np.float64]:
+    """The fan-out of each relation [R], or of all edges [1]."""
+    each = [fanout] if isinstance(fanout, int | str) else fanout
+    return np.array([np.inf if one == "all" else float(one) for one in each])
+
+
 def _spread(
     shard: Shard,
     rows: NDArray[np.int64],
     chance: NDArray[np.float32],
-    limit: float,
+    limit: NDArray[np.float64],
     name_of: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
     lists = shard.incoming
-    _add_logarithms(np.asarray(lists.offsets), np.asarray(lists.neighbours), rows, chance, limit, name_of, out)
+    kind = np.asarray(shard.edge_table("type")) if len(limit) > 1 else np.empty(0, np.uint8)
+    _add_logarithms(np.asarray(lists.offsets), np.asarray(lists.neighbours), kind, rows, chance, limit, name_of, out)
 
 
 @compiled
 def _add_logarithms(
     offsets: NDArray[np.int64],
     neighbours: NDArray[Any],
+    kind: NDArray[Any],
     rows: NDArray[np.int64],
     chance: NDArray[np.float32],
-    limit: float,
+    limit: NDArray[np.float64],
     name_of: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
-    """out[name of u] += log(1 − chance(v) · min(1, limit / d(v))) for every edge u → v of the given rows v."""
+    """out[name of u] += log(1 − chance(v) · min(1, limit / d(v))) for every edge u → v of the given rows v.
+
+    With a limit for each relation, d(v) counts edges of the relation of u → v, its `kind`; with one limit, all: `kind` is empty.
+    """
+    relations = len(limit)
+    degree, change = np.zeros(relations, np.int64), np.zeros(relations, np.float32)
     for i in range(len(rows)):
         first, last = offsets[rows[i]], offsets[rows[i] + 1]
-        if last > first:
-            taken = chance[i] * min(1.0, limit / (last - first))
-            change = np.float32(np.log1p(-min(taken, 1.0))) if taken < 1.0 else np.float32(-np.inf)
+        degree[:] = 0
+        if relations == 1:
+            degree[0] = last - first
+        else:
             for k in range(first, last):
-                out[name_of[neighbours[k]]] += change
+                degree[kind[k]] += 1
+        for r in range(relations):
+            taken = chance[i] * min(1.0, limit[r] / max(degree[r], 1))
+            change[r] = np.float32(np.log1p(-min(taken, 1.0))) if taken < 1.0 else np.float32(-np.inf)
+        for k in range(first, last):
+            out[name_of[neighbours[k]]] += change[kind[k] if relations > 1 else 0]

@@ -1,7 +1,7 @@
 """The key-value store: rows of node and edge tables by id, wherever they are kept (DistDGLv2 §5.4).
 
     rows = store.pull("x", ids, calls)                     # in the order of ids
-    store.push("embedding", ids, gradients, calls)         # summed per row at the owner
+    store.push("embedding", ids, gradients, calls)         # summed per row at the owner; kind="edge" for rows of edges
 
 Owners follow from ranges: a node belongs to the part whose range of global ids it is in, a row of an edge table to the part that
 holds the entry, which is the destination's. Rows of a table of one node type are asked for by the nodes' global ids too; their
@@ -40,26 +40,27 @@ class KeyValueStore:
     def __init__(self, places: Places, *, resident: int | None = None) -> None:
         self.places, self._resident = places, resident
         self._in_place: dict[tuple[Kind, str], InPlaceTable] = {}
-        self._kept: dict[str, KeptTable] = {}
+        self._kept: dict[tuple[Kind, str], KeptTable] = {}
         self._caches: dict[str, StaticCache] = {}
 
-    def add(self, name: str, table: InPlaceTable) -> None:
-        """Add a node table that is not in the files of the parts."""
-        self._in_place["node", name] = table
+    def add(self, name: str, table: InPlaceTable, *, kind: Kind = "node") -> None:
+        """Add a table that is not in the files of the parts."""
+        self._in_place[kind, name] = table
 
-    def keep(self, name: str, table: KeptTable) -> None:
-        """Add a node table whose rows every worker keeps for its own nodes, the first of them being row 0."""
-        self._kept[name] = table
+    def keep(self, name: str, table: KeptTable, *, kind: Kind = "node") -> None:
+        """Add a table whose rows every worker keeps for its own nodes, or the entries of its own lists, the first being row 0."""
+        self._kept[kind, name] = table
 
     def use_cache(self, name: str, cache: StaticCache) -> None:
         """Take rows of other hosts from a cache where it has them. Only for tables that never change."""
-        if name in self._kept:
+        if ("node", name) in self._kept:
             raise ValueError(f"the rows of '{name}' change, so copies of them cannot be kept")
         self._caches[name] = cache
 
     def row_bytes(self, name: str) -> int:
         """What a row of a node table takes."""
-        table: KeptTable | InPlaceTable = self._kept[name] if name in self._kept else self._table("node", name)
+        kept = self._kept.get(("node", name))
+        table: KeptTable | InPlaceTable = self._table("node", name) if kept is None else kept
         return math.prod(table.row_shape) * table.dtype.itemsize
 
     def pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node", counted: bool = True) -> NDArray[Any]:
@@ -87,7 +88,7 @@ class KeyValueStore:
         offsets = self.places.parts.offsets if kind == "node" else self.places.first_entry
         self._check(name, ids, kind, int(offsets[-1]))
         by_part = group_by_range(ids, offsets)
-        kept = self._kept.get(name) if kind == "node" else None
+        kept = self._kept.get((kind, name))
         peers = self.places.far if kept is None else self.places.team.peers
         cache = self._caches.get(name) if kind == "node" else None
         asked = {
@@ -102,16 +103,15 @@ class KeyValueStore:
         counted = counted and kind == "node" and name.partition("@")[0] == "x"
         return Pending(self.places, table, ids, offsets, by_part, asked, cache, hearing, answers, counted)
 
-    def push(self, name: str, ids: NDArray[Any], values: NDArray[Any], calls: Calls) -> None:
+    def push(self, name: str, ids: NDArray[Any], values: NDArray[Any], calls: Calls, *, kind: Kind = "node") -> None:
         """Add values to rows of a kept table at their owners; what comes for one row is summed first, in the order of ranks.
 
         An owner takes in the sums once, when everybody's have come: `KeptTable.add` says what that means.
         """
-        if name not in self._kept:
-            raise ValueError(
-                f"only rows that workers keep themselves can be pushed to, and '{name}' is not one of {[*self._kept]}"
-            )
-        self.begin_pull(name, ids, calls).push(values, calls)
+        if (kind, name) not in self._kept:
+            known = [name for of_kind, name in self._kept if of_kind == kind]
+            raise ValueError(f"only rows that workers keep themselves can be pushed to, and '{name}' is not one of {known}")
+        self.begin_pull(name, ids, calls, kind=kind).push(values, calls)
 
     def _table(self, kind: Kind, name: str) -> InPlaceTable:
         if (kind, name) not in self._in_place:
@@ -232,13 +232,13 @@ class Pending:
                 add_rows(_summed(values, mine, answer_of, len(meeting.places[worker])), meeting.places[worker], total)
             elif worker in shapes:
                 add_rows(next(coming)[1].numpy(), meeting.places[worker], total)
-        table.add(meeting.rows - int(self._places.worker_bounds[team.rank]), total.reshape(len(total), *table.row_shape))
+        table.add(meeting.rows - self._first_own, total.reshape(len(total), *table.row_shape))
 
     def _read_here(self, words: NDArray[Any]) -> int:
         """Rows that need no message."""
         if not isinstance(self._table, InPlaceTable):
             mine = self._own_places()
-            here = self._table.rows(self._ids[mine] - int(self._places.worker_bounds[self._places.team.rank]))
+            here = self._table.rows(self._ids[mine] - self._first_own)
             scatter_rows(words_of(here), mine, words)
             return len(mine)
         count = 0
@@ -254,6 +254,11 @@ class Pending:
         by_worker = {**self.hear(), self._places.team.rank: own}
         rows = np.unique(np.concatenate(list(by_worker.values())))
         return _Meeting(rows, answer_of, {worker: np.searchsorted(rows, ids) for worker, ids in by_worker.items()})
+
+    @property
+    def _first_own(self) -> int:
+        """The id of the first row that this worker keeps."""
+        return int(self._offsets[self._places.own.start])
 
     def _own_places(self) -> NDArray[np.int64]:
         return self._by_part.of(self._places.own.start, self._places.own.stop)
@@ -283,8 +288,7 @@ class Pending:
         """Own rows by id, as bytes."""
         table = self._table
         if not isinstance(table, InPlaceTable):
-            first = int(self._places.worker_bounds[self._places.team.rank])
-            out[...] = words_of(table.rows(wanted - first)).view(np.uint8)
+            out[...] = words_of(table.rows(wanted - self._first_own)).view(np.uint8)
             return
         words = out.view(np.uint32 if out.shape[1] % 4 == 0 else np.uint8)
         by_part = group_by_range(wanted, self._offsets)

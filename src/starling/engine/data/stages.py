@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from starling.core.manifest import Record
+from starling.core.memory import Size
 from starling.engine.data.fetch import FetchedStep
 from starling.engine.data.pipeline import Stage
 from starling.engine.data.sample import Sampled
@@ -28,8 +29,8 @@ class PipelineSettings(Record):
     """`non-stop`: the next epoch's steps are begun in this one; `epoch`: each epoch begins with nothing; `off`: no threads."""
     depths: tuple[Depth, Depth, Depth, Depth, Depth] = (8, 3, 2, 1, 1)
     """Results of schedule, sample, fetch, compact and copy that may wait for the next stage."""
-    memory: Annotated[int, Field(ge=1)] = 1 << 30
-    """Bytes of prepared steps beyond which no new one is begun."""
+    memory: Annotated[Size, Field(ge=1)] | None = None
+    """Bytes of prepared steps beyond which no new one is begun; by default a quarter of a worker's share of --memory, or 1 GiB."""
 
 
 @dataclass(frozen=True)

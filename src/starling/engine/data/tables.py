@@ -26,7 +26,7 @@ Kind = Literal["node", "edge"]
 
 
 class KeptTable(Protocol):
-    """Rows of a worker's own nodes that it keeps itself and may change: no other worker reads them in place."""
+    """Rows of a worker's own nodes or edges that it keeps itself and may change: no other worker reads them in place."""
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from starling.comm.team import Team
 from starling.core.errors import InputError
-from starling.core.memory import TRAINING_PROGRAM_BYTES, format_bytes
 from starling.engine.data.parts_source import open_parts_source
 from starling.engine.data.shelf import Shelf
 from starling.nn.model import LayeredModel
 from starling.train.averaging.parts_work import PartsPlan, PartsWork
-from starling.train.budget import budget
+from starling.train.budget import data_memory
 from starling.train.config import RunConfig
 from starling.train.graph_checks import check_data_parallel
 from starling.train.setup import (
@@ -26,7 +25,6 @@ from starling.train.setup import (
 )
 from starling.train.tasks import make_task
 
-_LEAST = 64 << 20
 _PART_SHARE = 2
 """One part in so many of the budget may hold graph parts; the rest is for batches, layers and evaluation."""
 _CLUSTER_MEMORY = 1 << 30
@@ -68,17 +66,3 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
     work = PartsWork(source, Shelf(source, memory // _PART_SHARE), plan, memory - memory // _PART_SHARE)
     sync = config.sync.model_copy(update={"every": config.sync.every or 1})
     return Setup(decided(config, settings, how, shapes, task, sync=sync), task, shapes, model, work)
-
-
-def data_memory(config: RunConfig, workers: int) -> int:
-    """Bytes of data that a worker may hold: its share of `--memory`, the program's own not counted, or of what is free."""
-    if config.run.memory is None:
-        return budget(config) // workers
-    left = config.run.memory // workers - TRAINING_PROGRAM_BYTES
-    if left < _LEAST:
-        least = format_bytes(TRAINING_PROGRAM_BYTES + _LEAST)
-        raise InputError(
-            f"--memory bounds all that a run holds, and each of {workers} worker{'' if workers == 1 else 's'} needs {least} at "
-            f"least; got {format_bytes(config.run.memory)}. Pass a larger --memory."
-        )
-    return left

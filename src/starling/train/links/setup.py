@@ -15,7 +15,7 @@ from starling.plan.links.negatives import (
 )
 from starling.plan.links.strategy import LinkStrategy, check_dealt
 from starling.store.parts import open_parts
-from starling.train.budget import budget
+from starling.train.budget import team_budget
 from starling.train.config import RunConfig
 from starling.train.embeddings import check_embeddings, table_of
 from starling.train.graph_checks import check_edges, check_features_fit
@@ -55,7 +55,7 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     check_dealt(config.strategy.name, how)
     width = config.link.width or settings.get("hidden", _DEFAULT_WIDTH)
     task = LinkTask(config.link, config.task, width)
-    memory = budget(config)
+    memory = team_budget(config, team.size)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
     check_embeddings(embeddings is not None, config.sync.name)
