@@ -9,7 +9,7 @@ script may be stopped at any time. The table goes to docs/model-averaging.md.
 As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, test accuracy at the best
 validation, at most 60 epochs, 15 without a better one. A step has a tenth of the training nodes, and at least 128, of all workers
 together; with `average` each part has its share of these. With `gradient` two workers share the parts, as threads of one process,
-whose losses have the bits of processes; with `average` one worker takes all parts in turn, which has the bits of any number of them.
+whose losses have the bits of processes; with `average` one worker takes all parts in turn, which has the bits of any number.
 """
 
 from __future__ import annotations
