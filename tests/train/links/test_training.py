@@ -93,40 +93,37 @@ def assert_same(found: TrainResult, expected: TrainResult) -> None:
         assert getattr(found.scores, split) == pytest.approx(getattr(expected.scores, split), abs=0.02)  # a near tie may turn
 
 
-CASES: dict[str, tuple[str, int, dict[str, dict[str, Any]]]] = {
-    "mini": ("undirected", 4, {"link": {"count": 3, "loss": "softmax", "decoder": "mlp"}}),
-    "global": ("undirected", 2, {"strategy": {"name": "global", "batch_size": None}, "model": {"name": "gcn"}}),
-    "by degree": ("undirected", 2, {"link": {"negatives": "degree"}, "task": {"metric": "ap"}}),
-    "any two": ("typed", 2, {"link": {"negatives": "pairs", "count": 2}}),
+CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
+    "mini": ("undirected", {"link": {"count": 3, "loss": "softmax", "decoder": "mlp"}}),
+    "global": ("undirected", {"strategy": {"name": "global", "batch_size": None}, "model": {"name": "gcn"}}),
+    "by degree": ("undirected", {"link": {"negatives": "degree"}, "task": {"metric": "ap"}}),
+    "any two": ("typed", {"link": {"negatives": "pairs", "count": 2}}),
     "in batch, directed": (
         "typed",
-        4,
         {"link": {"negatives": "batch", "count": 2, "loss": "margin"}, "task": {"metric": "mrr"}},
     ),
-    "local to the part": ("undirected", 4, {"link": {"negatives": "local"}, "task": {"metric": "hits@3"}}),
+    "local to the part": ("undirected", {"link": {"negatives": "local"}, "task": {"metric": "hits@3"}}),
     "relations, ranked against all": (
         "typed",
-        2,
         {"model": {"name": "rgcn"}, "link": {"decoder": "distmult", "count": 2}, "task": {"metric": "mrr"}},
     ),
     "shared, ranked against all": (
         "typed",
-        4,
         {
             "model": {"name": "rgcn"},
             "link": {"decoder": "distmult", "negatives": "shared", "count": 6, "loss": "softmax"},
             "task": {"metric": "mrr"},
         },
     ),
-    "ranked against some": ("undirected", 2, {"task": {"metric": "mrr"}, "link": {"candidates": 5}}),
-    "sampled": ("undirected", 4, {"strategy": {"fanouts": [3, 2]}}),
-    "sampled by relation": ("typed", 2, {"model": {"name": "rgcn"}, "strategy": {"type_fanouts": {"0": [3, 2], "*": [1, 1]}}}),
-    "embeddings": ("featureless", 2, {"embedding": {"dim": 4, "optimizer": "sgd"}}),
+    "ranked against some": ("undirected", {"task": {"metric": "mrr"}, "link": {"candidates": 5}}),
+    "sampled": ("undirected", {"strategy": {"fanouts": [3, 2]}}),
+    "sampled by relation": ("typed", {"model": {"name": "rgcn"}, "strategy": {"type_fanouts": {"0": [3, 2], "*": [1, 1]}}}),
+    "embeddings": ("featureless", {"embedding": {"dim": 4, "optimizer": "sgd"}}),
 }
 
 
 def settings_of(case: str) -> dict[str, dict[str, Any]]:
-    tables = CASES[case][2]
+    tables = CASES[case][1]
     strategy = tables.get("strategy", {})
     return tables | {"strategy": {k: v for k, v in ({"name": "mini", "batch_size": 90} | strategy).items() if v is not None}}
 
@@ -142,11 +139,12 @@ def config_for(case: str, path: Path, workers: int, **team: Any) -> RunConfig:
     return RunConfig.from_tables({**plain, "strategy": tables["strategy"], "team": {**plain["team"], **team}})
 
 
+@pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("case", CASES)
 def test_teams_learn_what_one_process_learns(
-    case: str, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
+    case: str, workers: int, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
 ) -> None:
-    graph, workers, _ = CASES[case]
+    graph, _ = CASES[case]
     alone_on = parts[graph] if "local" in case else graphs[graph].path
     (alone,) = learn_together(config_for(case, alone_on, 1), tmp_path / "alone")
     for seen in learn_together(config_for(case, parts[graph], workers), tmp_path / "team"):
@@ -168,11 +166,12 @@ def test_flights_and_boundaries_are_those_of_one_process(
     assert one.losses != alone.losses
 
 
+@pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("case", ["mini", "shared, ranked against all", "sampled", "sampled by relation", "embeddings"])
 def test_workers_of_their_own_batches_do_too(
-    case: str, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
+    case: str, workers: int, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
 ) -> None:
-    graph, workers, _ = CASES[case]
+    graph, _ = CASES[case]
     (alone,) = learn_together(config_for(case, graphs[graph].path, 1), tmp_path / "alone")
     for seen in learn_together(config_for(case, parts[graph], workers, parallel="data"), tmp_path / "team"):
         assert_same(seen, alone)
