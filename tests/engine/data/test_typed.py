@@ -48,6 +48,7 @@ def test_data_parallel_teams_learn_what_one_process_learns(graph: Graph, parts: 
     team = {"parallel": "data", "shuffle": "global"}
     seen = learnt(typed(parts, 2, CASE, team=team, **data), tmp_path / "team", [0, 1])
     assert_same(seen, alone)
+    assert_same(learnt(typed(parts, 4, CASE, team=team, **data), tmp_path / "four", [0, 1, 2, 3]), alone)
     near = learnt(typed(parts, 2, CASE, team={**team, "cache": 400}, **data), tmp_path / "near", [0, 0])
     assert_identical(near, seen)
     cached = learnt(typed(parts, 2, CASE, team={**team, "cache": 200}, **data), tmp_path / "cached", [0, 1])
@@ -73,5 +74,6 @@ def test_workers_see_the_graph_as_it_was(graph: Graph, parts: Path, tmp_path: Pa
     team = {"parallel": "data", "shuffle": "global"}
     seen = learnt(typed(parts, 2, case, team=team, **then), tmp_path / "team", [0, 1])
     assert_same(seen, alone)
+    assert_same(learnt(typed(parts, 4, case, team=team, **then), tmp_path / "four", [0, 1, 2, 3]), alone)
     later = learnt(typed(graph.path, 1, case), tmp_path / "later", [0])
     assert abs(alone.losses[0] - later.losses[0]) > 1e-4

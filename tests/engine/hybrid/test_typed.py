@@ -85,13 +85,13 @@ def cuts(graph: Graph, folder: Path) -> dict[str, Path]:
 
 
 MINI = {"name": "mini", "batch_size": 6}
-CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str, int]] = {
-    "rgat, all neighbours": ({"name": "rgat", "heads": 2, "attention_dropout": 0.2}, MINI, "vertex-cut", 2),
-    "rgat, by relation": ({"name": "rgat", "heads": 2}, MINI | {"fanouts": "writes:2,1;cites:all,0;*:1,2"}, "edge-cut", 4),
-    "gate by relation": ({"name": "gate", "heads": 2, "relational": True, "dropout": 0.2}, {"name": "global"}, "edge-cut", 2),
-    "weighted sage by relation": ({"name": "sage", "edge_weights": True, "relational": True}, MINI, "vertex-cut", 4),
-    "weighted sage": ({"name": "sage", "edge_weights": True, "input_dropout": 0.3}, MINI | {"fanouts": [2, 2]}, "edge-cut", 2),
-    "rgcn on clusters": ({"name": "rgcn"}, {"name": "cluster", "clusters": 4, "clusters_per_step": 2}, "edge-cut", 4),
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "rgat, all neighbours": ({"name": "rgat", "heads": 2, "attention_dropout": 0.2}, MINI, "vertex-cut"),
+    "rgat, by relation": ({"name": "rgat", "heads": 2}, MINI | {"fanouts": "writes:2,1;cites:all,0;*:1,2"}, "edge-cut"),
+    "gate by relation": ({"name": "gate", "heads": 2, "relational": True, "dropout": 0.2}, {"name": "global"}, "edge-cut"),
+    "weighted sage by relation": ({"name": "sage", "edge_weights": True, "relational": True}, MINI, "vertex-cut"),
+    "weighted sage": ({"name": "sage", "edge_weights": True, "input_dropout": 0.3}, MINI | {"fanouts": [2, 2]}, "edge-cut"),
+    "rgcn on clusters": ({"name": "rgcn"}, {"name": "cluster", "clusters": 4, "clusters_per_step": 2}, "edge-cut"),
 }
 
 
@@ -105,10 +105,13 @@ def typed(path: Path, workers: int, case: str, **changed: Any) -> RunConfig:
     return RunConfig.from_tables(tables)
 
 
+@pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("case", CASES)
-def test_teams_learn_what_one_process_learns(graph: Graph, parts: dict[str, Path], tmp_path: Path, case: str) -> None:
+def test_teams_learn_what_one_process_learns(
+    graph: Graph, parts: dict[str, Path], tmp_path: Path, case: str, workers: int
+) -> None:
     """With inputs by type and embeddings of venues, which have no features."""
-    _, _, kind, workers = CASES[case]
+    _, _, kind = CASES[case]
     (alone,) = learn_together(typed(graph.path, 1, case), tmp_path / "alone")
     for seen in learn_together(typed(parts[kind], workers, case), tmp_path / "team"):
         assert_same(seen, alone)
