@@ -158,8 +158,8 @@ def train(
         typer.Option(
             parser=parse_bytes,
             metavar="SIZE",
-            help="Budget of features and evaluation, e.g. 2GiB: larger features stay on disk, evaluation goes in blocks. "
-            "Default half of what is free.",
+            help="Budget of features and evaluation, with --parallel data of all that workers hold, e.g. 2GiB: larger features "
+            "stay on disk, evaluation goes in blocks. Default half of what is free.",
             **_DATA,
         ),
     ] = None,
