@@ -131,6 +131,23 @@ def test_vertex_cut_kept_or_made_ready(graph: Path, tmp_path: Path, capsys: pyte
     assert sum(record.edges for record in open_parts(tmp_path / "pure").manifest.shards) == open_graph(graph).manifest.edges
 
 
+@pytest.mark.parametrize("method", ["louvain", "leiden"])
+def test_communities_are_a_node_table(method: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = partition(capsys, graph, tmp_path / "parts", "-p", 2, "--sub-parts", 2, "--method", method)
+    parts = open_parts(tmp_path / "parts")
+    cluster = np.empty(2000, np.int64)
+    for part in range(2):
+        shard = parts.shard(part)
+        cluster[np.asarray(shard.position)[: shard.owned]] = np.asarray(shard.node_table("cluster"))
+    notes = result["notes"]
+    assert isinstance(notes, dict)
+    assert np.array_equal(np.unique(cluster), np.arange(notes["communities"]))
+    assert np.bincount(cluster).max() == notes["largest_community"]
+    owner = load_assignment(tmp_path / "parts" / "assignment")[0].owner
+    assert all(len(set(owner[cluster == community])) == 1 for community in np.unique(cluster))
+    assert parts.manifest.node_tables["cluster"].shape == (2000,)
+
+
 def test_settings_of_a_method(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut = partition(capsys, graph, tmp_path / "cut", "-p", 4, "--method", "metis")
     volume = partition(capsys, graph, tmp_path / "volume", "-p", 4, "--method", "metis", "--set", "objective=volume")
