@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+import signal
+import subprocess
+import time
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 
 from starling.cli.main import run
+from starling.core import npy
 from starling.core.assignment import AssignmentManifest, load_assignment
 from starling.partition.balance import Load, balance
 from starling.partition.quality import measure
 from starling.store.graph import open_graph
 from starling.store.parts import open_parts
+from tests.support.command import starling_command
+from tests.support.graphs import write_graph
 
 KEYS = {
     "method", "parts", "replication_factor", "edge_cut", "node_balance", "edge_balance", "train_balance",
@@ -121,6 +129,23 @@ def test_vertex_cut_kept_or_made_ready(graph: Path, tmp_path: Path, capsys: pyte
     hashed = ("--method", "hash", "--set", "by=source", "--keep-vertex-cut")
     assert partition(capsys, graph, tmp_path / "hashed", "-p", 4, *hashed)["kind"] == "vertex-cut"
     assert sum(record.edges for record in open_parts(tmp_path / "pure").manifest.shards) == open_graph(graph).manifest.edges
+
+
+@pytest.mark.parametrize("method", ["louvain", "leiden"])
+def test_communities_are_a_node_table(method: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = partition(capsys, graph, tmp_path / "parts", "-p", 2, "--sub-parts", 2, "--method", method)
+    parts = open_parts(tmp_path / "parts")
+    cluster = np.empty(2000, np.int64)
+    for part in range(2):
+        shard = parts.shard(part)
+        cluster[np.asarray(shard.position)[: shard.owned]] = np.asarray(shard.node_table("cluster"))
+    notes = result["notes"]
+    assert isinstance(notes, dict)
+    assert np.array_equal(np.unique(cluster), np.arange(notes["communities"]))
+    assert np.bincount(cluster).max() == notes["largest_community"]
+    owner = load_assignment(tmp_path / "parts" / "assignment")[0].owner
+    assert all(len(set(owner[cluster == community])) == 1 for community in np.unique(cluster))
+    assert parts.manifest.node_tables["cluster"].shape == (2000,)
 
 
 def test_settings_of_a_method(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,6 +290,77 @@ def test_bad_partition(name: str, graph: Path, tmp_path: Path, capsys: pytest.Ca
     assert re.search(sentence, printed.err), printed.err
     assert printed.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_node_types_are_balanced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every node of type 1 is in part 0 of the given cut; afterwards both types are spread over both parts."""
+    types = np.array([0] * 300 + [1] * 100, np.uint8)
+    pairs = np.random.default_rng(2).integers(0, 400, (2000, 2))
+    graph = write_graph(tmp_path / "graph", pairs, 400, node_tables={"type": types}, node_types=("paper", "author"))
+    (tmp_path / "cut.part").write_text("".join(f"{0 if node < 100 or node >= 300 else 1}\n" for node in range(400)))
+    partition(capsys, graph.path, tmp_path / "parts", "--assignment", tmp_path / "cut.part", "--balance", "types")
+    owner = load_assignment(tmp_path / "parts" / "assignment")[0].owner
+    for code in (0, 1):
+        held = np.bincount(owner[types == code], minlength=2)
+        assert held.max() <= max(1.05 * held.mean(), np.ceil(held.mean())), (code, held)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_leaves_nothing(
+    number: int, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fills up in the middle: the assignment is written, the shards are not."""
+    written = 0
+
+    def write(file: BinaryIO, array: np.ndarray) -> None:
+        nonlocal written
+        written += array.nbytes
+        if written > 100_000:
+            raise OSError(number, "No space left on device")
+        file.write(array.reshape(-1).view(np.uint8).data)
+
+    monkeypatch.setattr(npy, "write_values", write)
+    capsys.readouterr()
+    assert run(["partition", str(graph), "-p", "2", "--method", "hash", "-q", "-o", str(tmp_path / "parts")]) == 1
+    printed = capsys.readouterr()
+    assert "No space left on the device while writing" in printed.err
+    assert printed.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+ENDLESS = """
+import time
+from starling.partition.contract import Partitioner
+
+class Endless(Partitioner):
+    def _assign(self, task):
+        time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interruption_leaves_nothing(how: signal.Signals, graph: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(ENDLESS)
+    outputs = tmp_path / "out"
+    outputs.mkdir()
+    command = starling_command("partition", graph, "-p", 2, "--method", f"{tmp_path}/mine.py:Endless", "-o", outputs / "parts")
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # tests may run where it is ignored
+    ) as process:
+        deadline = time.monotonic() + 100
+        while not list(outputs.glob(".parts.partial-*/assigning")) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        began = list(outputs.iterdir())
+        process.send_signal(how)
+        assert process.stderr is not None
+        err = process.stderr.read().decode()
+        process.wait(60)
+    assert began, "it never began"
+    assert process.returncode == 130
+    assert "Interrupted" in err
+    assert list(outputs.iterdir()) == []
 
 
 def test_existing_output_is_refused(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from starling.core.errors import InputError
 from starling.plan.cluster import Cluster
-from starling.plan.find_clusters import find_clusters
+from starling.plan.find_clusters import find_clusters, refuse_no_clusters, stored_clusters
 from starling.plan.registry import make_strategy
 from starling.plan.source import NeighbourSource
 from starling.stream.edges import EdgesInMemory
@@ -109,3 +111,22 @@ def test_bad_settings_are_refused() -> None:
         cluster(graph, train, np.zeros(20, int), clusters_per_step=4)
     with pytest.raises(InputError, match="every training node in a cluster"):
         cluster(graph, train, np.full(20, -1))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([0.5, 1.0]), "whole number for each node .*, got float64 values"),
+        (np.zeros((2, 2), np.int32), "got int32 values of shape"),
+        (np.array([0, 9]), "clusters from 0 to 3 .*, got 0 to 9"),
+        (np.array([-1, 0]), "got -1 to 0"),
+    ],
+)
+def test_stored_clusters_that_make_no_sense_are_refused(values: np.ndarray, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        stored_clusters(values, 4)
+
+
+def test_a_number_of_stored_clusters_is_refused() -> None:
+    with pytest.raises(InputError, match="are there already"):
+        refuse_no_clusters(Path("p"), ["cluster"], Cluster.Settings(method="stored", clusters=3))

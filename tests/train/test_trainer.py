@@ -113,6 +113,25 @@ def test_parts_give_the_same_losses_as_the_graph(name: str, tmp_path: Path) -> N
     assert parts.losses == whole.losses
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_communities_of_parts_are_the_clusters_of_a_run(workers: int, tmp_path: Path) -> None:
+    """Stored by partition, or found again when the run begins: the same clusters, so the same losses."""
+    graph = trainable_graph(tmp_path / "g")
+    partition_graph(graph, tmp_path / "p", PartitionRequest(parts=2, method="louvain"))
+    team = {"team": {"workers": workers}}
+    found, stored = (
+        fit(tmp_path, method, {"strategy": {"name": "cluster", "method": method}, **team}, graph="p")
+        for method in ("louvain", "stored")
+    )
+    assert stored.losses == found.losses
+
+
+def test_stored_clusters_must_be_there(tmp_path: Path) -> None:
+    trainable_graph(tmp_path / "g")
+    with pytest.raises(InputError, match=r"in a node table 'cluster', which .* lacks\. Partition with --method louvain"):
+        fit(tmp_path, "run", {"strategy": {"name": "cluster", "method": "stored"}})
+
+
 @pytest.mark.parametrize("model", ["gcn", "sage", "gat"])
 @pytest.mark.parametrize(
     "strategy", [{"name": "mini"}, {"name": "cluster", "clusters": 1, "method": "metis"}], ids=["mini", "cluster"]

@@ -26,7 +26,8 @@ class Assignment:
 
     `owner` is int32 [V]. `edge_part` is uint16 [E] in stream order, None for an edge-cut (an edge is with its destination's
     owner). `locality` is int32 [V] or None: nodes of one part are laid out in ascending locality, so that a cluster's rows
-    lie together. `notes` is what the method wants reported (clusters found, moves made, …).
+    lie together. `cluster` is int32 [V] or None: the community of each node, numbered from 0, which shards keep as a node table for
+    cluster batches. `notes` is what the method wants reported (clusters found, moves made, …).
     """
 
     kind: CutKind
@@ -36,6 +37,7 @@ class Assignment:
     locality: NDArray[np.int32] | None = None
     passes: int = 0
     notes: dict[str, Note] = field(default_factory=dict)
+    cluster: NDArray[np.int32] | None = None
 
 
 class Making(Record):
@@ -52,7 +54,7 @@ class Making(Record):
 
 
 class AssignmentManifest(Manifest):
-    """An assignment on disk: ``owner.npy``, and ``edge_part.npy``, ``locality.npy`` where there are such."""
+    """An assignment on disk: ``owner.npy``, and ``edge_part.npy``, ``locality.npy``, ``cluster.npy`` where there are such."""
 
     format: Literal["starling-assignment"] = "starling-assignment"
     version: int = 1
@@ -83,6 +85,7 @@ def save_assignment(
         "owner": assignment.owner,
         "edge_part": assignment.edge_part,
         "locality": assignment.locality,
+        "cluster": assignment.cluster,
     }
     for name, array in arrays.items():
         if array is not None:
@@ -107,17 +110,25 @@ def load_assignment(directory: Path) -> tuple[Assignment, AssignmentManifest]:
     manifest.check_sizes(directory)
     arrays = {
         name: map_array(directory / f"{name}.npy") if f"{name}.npy" in manifest.files else None
-        for name in ("owner", "edge_part", "locality")
+        for name in ("owner", "edge_part", "locality", "cluster")
     }
     owner = arrays["owner"]
     if owner is None or owner.shape != (manifest.nodes,) or owner.dtype != np.int32:
         raise InputError(f"{directory} has no owner for each of its {manifest.nodes:,} nodes. Partition again.")
     if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < manifest.parts:
         raise InputError(f"{directory} names owners outside 0 … {manifest.parts - 1}. Partition again.")
-    locality = arrays["locality"]
-    if locality is not None and (locality.shape != owner.shape or locality.dtype != np.int32):
-        raise InputError(f"{directory} has a locality, but not one int32 for each node. Partition again.")
+    for name in ("locality", "cluster"):
+        values = arrays[name]
+        if values is not None and (values.shape != owner.shape or values.dtype != np.int32):
+            raise InputError(f"{directory} has a {name}, but not one int32 for each node. Partition again.")
     assignment = Assignment(
-        manifest.kind, manifest.parts, owner, arrays["edge_part"], locality, manifest.passes, manifest.notes
+        manifest.kind,
+        manifest.parts,
+        owner,
+        arrays["edge_part"],
+        arrays["locality"],
+        manifest.passes,
+        manifest.notes,
+        arrays["cluster"],
     )
     return assignment, manifest

@@ -144,10 +144,23 @@ def prepared(
     return features.in_memory() if isinstance(features, TypedFeatures) else in_memory(features)
 
 
+def node_column(path: Path, name: str) -> NDArray[Any]:
+    """A node table of a graph directory or a parts directory, in imported order."""
+    return _stored(path).column(name)
+
+
+def node_table_names(path: Path) -> list[str]:
+    """The node tables of a graph directory or a parts directory."""
+    return list(_stored(path).manifest.node_tables)
+
+
+def _stored(path: Path) -> _Stored:
+    return _StoredParts(open_parts(path)) if read_json(path).get("format") == "starling-parts" else _StoredGraph(path)
+
+
 def open_source(path: Path, request: SourceRequest) -> GraphSource:
     """Open a graph directory or a parts directory for training."""
-    kind = read_json(path).get("format")
-    stored: _Stored = _StoredParts(open_parts(path)) if kind == "starling-parts" else _StoredGraph(path)
+    stored = _stored(path)
     manifest = stored.manifest
     splits = {name: np.flatnonzero(stored.column(name)) for name in SPLITS if name in manifest.node_tables}
     given = stored.features(request.by_type)

@@ -21,8 +21,8 @@ from starling.partition.in_memory import READ_PASSES, bytes_held
 class Communities(Partitioner):
     """Communities of any number and size; each stays whole, the largest go first to the least loaded part.
 
-    The community of every node is the assignment's `locality`, which the shards keep for cluster batches. Parts are only as
-    even as the communities let them be: with fewer communities than parts, some parts stay empty.
+    The community of every node is the assignment's `cluster`, which the shards keep for cluster batches, and its `locality`.
+    Parts are only as even as the communities let them be: with fewer communities than parts, some parts stay empty.
     """
 
     kind = "communities"
@@ -54,7 +54,7 @@ class Communities(Partitioner):
         pack_in_order(np.argsort(-weight, kind="stable"), weight, task.parts, part)
         sizes = np.bincount(community)
         notes = {"communities": len(sizes), "largest_community": int(sizes.max(initial=0))}
-        return Assignment("edge-cut", task.parts, part[community], None, community, READ_PASSES, {**notes})
+        return Assignment("edge-cut", task.parts, part[community], None, community, READ_PASSES, {**notes}, cluster=community)
 
     @abstractmethod
     def _find(self, graph: Any) -> list[int]:

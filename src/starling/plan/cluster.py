@@ -36,7 +36,9 @@ class Cluster(Strategy):
     class Settings(Strategy.Settings):
         """What a step is made of, and how clusters are found where none are given."""
 
-        method: str = Field("metis", description="how clusters are found: metis, spring, louvain, leiden or another method")
+        method: str = Field(
+            "metis", description="how clusters are found: metis, spring, louvain, leiden or another method, or stored"
+        )
         clusters: int | None = Field(None, ge=1, description="how many clusters to cut (about 500 nodes in each)")
         clusters_per_step: int = Field(1, ge=1, description="clusters joined in one step")
         boundary_hops: int = Field(0, ge=0, description="hops of neighbours around the clusters that feed them")

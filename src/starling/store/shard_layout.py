@@ -14,3 +14,7 @@ NODE_TABLES, EDGE_TABLES = "nodes", "edges"
 def shard_name(part: int) -> str:
     """The directory of a part's shard."""
     return f"part-{part:05d}"
+
+
+CLUSTER_TABLE = "cluster"
+"""The node table with the community of each node, where the partitioner found communities."""

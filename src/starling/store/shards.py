@@ -26,7 +26,7 @@ from starling.core.memory import format_bytes
 from starling.core.npy import NpyReader, save_array
 from starling.core.progress import SILENT, Progress
 from starling.store.parts_manifest import PartRecord, PartsManifest
-from starling.store.shard_layout import EDGE_TABLES, IN_DEGREE, NODE_TABLES, OUT_DEGREE, POSITION, shard_name
+from starling.store.shard_layout import CLUSTER_TABLE, EDGE_TABLES, IN_DEGREE, NODE_TABLES, OUT_DEGREE, POSITION, shard_name
 from starling.store.sharding.budget import LEAST_WORKING_MEMORY, Budget
 from starling.store.sharding.entries import sort_edges
 from starling.store.sharding.in_edges import InEdgesWriter
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from starling.store.graph import Graph
 
 MOST_HALO_HOPS = 3
-EDGE_PART = "edge_part.npy"
+EDGE_PART, CLUSTERS = "edge_part.npy", "cluster.npy"
 _BYTES_PER_NODE = 44
 _BYTES_PER_EDGE_OF_A_BLOCK = 80  # read, relabelled, sorted and written, a few blocks at a time
 PROGRAM_BYTES = 216 << 20
@@ -118,11 +118,13 @@ def build_parts(
     del survey, writer
     write_send_lists(shards, order.offsets, max(1, halo_hops), progress, memory=settings.budget.left())
     _cut_node_tables(graph, order, shards, scratch, settings, progress)
+    clusters = _cut_clusters(graph, assigned, assignment_directory, order, shards)
     for name in graph.manifest.files:
         if name.startswith("ids."):
             shutil.copyfile(graph.path / name, staging / name)
     shutil.rmtree(scratch)
-    return _manifest(graph, assigned, settings, order, records, quality or {}).seal(staging)
+    manifest = _manifest(graph, assigned, settings, order, records, quality or {})
+    return manifest.model_copy(update={"node_tables": manifest.node_tables | clusters}).seal(staging)
 
 
 def _check(graph: Graph, assigned: AssignmentManifest, settings: ShardSettings) -> None:
@@ -223,6 +225,19 @@ def _cut_node_tables(
         cutter.cut(name, table.files)
     if graph.manifest.node_types:
         cutter.write_type_rows()
+
+
+def _cut_clusters(
+    graph: Graph, assigned: AssignmentManifest, directory: Path, order: NodeOrder, shards: list[Path]
+) -> dict[str, Table]:
+    """Write the community of each owned node as a node table, where the method found any and the graph has no such table."""
+    if CLUSTERS not in assigned.files or CLUSTER_TABLE in graph.manifest.node_tables:
+        return {}
+    reader, file = NpyReader(directory / CLUSTERS), f"{NODE_TABLES}/{CLUSTERS}"
+    clusters = reader.read(0, reader.rows)
+    for part, shard in enumerate(shards):
+        save_array(shard / file, clusters[order.positions(part)])
+    return {CLUSTER_TABLE: Table(layout="dense", dtype="int32", shape=clusters.shape, files=(file,))}
 
 
 def _manifest(

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from starling.engine.hybrid.gathered_edges import gathered_edges
 from starling.engine.hybrid.source import WorkerSource
-from starling.engine.source import GraphSource
+from starling.engine.source import GraphSource, node_column, node_table_names
 from starling.plan.calibration import read_calibration
 from starling.plan.cluster import Cluster
 from starling.plan.cohesive.find import CohesiveTask, find_batches
 from starling.plan.cohesive.strategy import Cohesive
 from starling.plan.cost import PAPER, Constants, constants_of, gcn_widths
-from starling.plan.find_clusters import find_clusters
+from starling.plan.find_clusters import STORED, find_clusters, refuse_no_clusters, stored_clusters
 from starling.plan.strategy import Strategy
+from starling.store.shard_layout import CLUSTER_TABLE
 from starling.stream.edges import EdgeStream
 from starling.train.config import RunConfig
 
@@ -43,6 +44,9 @@ class Grouping:
 
     def of_graph(self, source: GraphSource) -> NDArray[Any] | None:
         """The group of every node, found in this process."""
+        if isinstance(self.how, Cluster.Settings) and self.how.method == STORED:
+            refuse_no_clusters(source.path, node_table_names(source.path), self.how)
+            return stored_clusters(node_column(source.path, CLUSTER_TABLE), source.nodes)
         return self._find(source.edge_stream(), source.splits["train"]) if self.wanted else None
 
     def of_team(self, source: WorkerSource) -> NDArray[Any] | None:
@@ -53,6 +57,9 @@ class Grouping:
         if not self.wanted:
             return None
         team, graph = source.team, source.graph
+        if isinstance(self.how, Cluster.Settings) and self.how.method == STORED:  # each knows its own rows'
+            refuse_no_clusters(source.path, graph.manifest.node_tables, self.how)
+            return stored_clusters(graph.node_column(CLUSTER_TABLE), source.nodes)
         nobody: NDArray[Any] = np.empty(0, np.int64)
         own, train = graph.position[: graph.owned], graph.position[source.splits["train"]]
 

@@ -20,7 +20,7 @@ from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.data.part_source import PartSource
-from starling.engine.data.parts_source import PartsSource, open_parts_source
+from starling.engine.data.parts_source import PartsSource, column, open_parts_source
 from starling.engine.data.shelf import Shelf
 from starling.engine.fill import FilledBatch, Filler
 from starling.engine.hybrid.exchange import Calls
@@ -28,10 +28,11 @@ from starling.engine.source import SPLITS, SourceRequest
 from starling.infer.part_by_part import PartInference
 from starling.nn.model import LayeredModel
 from starling.plan.cluster import Cluster
-from starling.plan.find_clusters import find_clusters
+from starling.plan.find_clusters import STORED, find_clusters, refuse_no_clusters, stored_clusters
 from starling.plan.mini import Mini
 from starling.plan.registry import make_strategy
 from starling.plan.strategy import Strategy
+from starling.store.shard_layout import CLUSTER_TABLE
 from starling.train.metrics import Score, Tally
 from starling.train.results import Scores
 
@@ -172,10 +173,20 @@ class PartsWork:
     def _clusters_of(self, part: PartSource, settings: Cluster.Settings) -> NDArray[Any]:
         """Clusters of a part's own nodes, found the first time it has its turn; halo nodes are in none."""
         if part.part not in self._clusters:
-            found = find_clusters(part.edge_stream(), settings, seed=self.plan.seed, memory=self.plan.cluster_memory)
-            found[part.owned :] = -1
+            if settings.method == STORED:
+                found = self._stored_clusters(part, settings)
+            else:
+                found = find_clusters(part.edge_stream(), settings, seed=self.plan.seed, memory=self.plan.cluster_memory)
+                found[part.owned :] = -1
             self._clusters[part.part] = found
         return self._clusters[part.part]
+
+    def _stored_clusters(self, part: PartSource, settings: Cluster.Settings) -> NDArray[Any]:
+        parts = self.source.parts
+        refuse_no_clusters(parts.path, parts.manifest.node_tables, settings)
+        found = np.full(part.nodes, -1, np.int32)
+        found[: part.owned] = stored_clusters(column(parts.shard(part.part), CLUSTER_TABLE), parts.manifest.nodes)
+        return found
 
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """The metric on each split, from exact outputs; the same numbers on every worker."""
