@@ -10,15 +10,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
 from starling.comm.ledger import Fetched
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
+from starling.core.memory import peak_rss_bytes
 from starling.train.embeddings import save_embeddings
 from starling.train.results import EpochRecord, Scores, TrainResult, Watcher, WorkerRecord
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup
+
+_PEAKS = 2
+"""The message of the largest memories, beside those of an epoch (0 and 1)."""
 
 
 class Journal:
@@ -44,6 +49,11 @@ class Journal:
         """Every worker's account, by rank; `number` tells the messages of one time from those of the next."""
         told = self.team.all_lists(make_tag(Channel.SUMS, number, 0), mine.to_numbers())
         return tuple(WorkerRecord.from_numbers(numbers, self.team.size) for numbers in told)
+
+    def _peaks(self) -> list[int]:
+        """The largest memory of every worker by now, by rank."""
+        told = self.team.all_lists(make_tag(Channel.SUMS, len(self._records), _PEAKS), np.array([peak_rss_bytes()]))
+        return [int(numbers[0]) for numbers in told]
 
     def keep_if_best(self, epoch: int, scores: Scores) -> None:
         """Keep weights that beat all before on validation; without validation nodes, the latest."""
@@ -81,7 +91,7 @@ class Journal:
             scores=scores,
             final_loss=records[-1].loss,
             epoch_seconds_median=statistics.median(record.seconds for record in records),
-            peak_rss_bytes=max(worker.peak_rss_bytes for worker in workers[-1]),
+            peak_rss_bytes=max(self._peaks()),
             seconds=round(time.monotonic() - began, 3),
             losses=tuple(record.loss for record in records),
             model=setup.model,
