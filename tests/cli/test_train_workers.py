@@ -54,8 +54,9 @@ def run_as_threads(entry: str, spec: dict[str, Any], *, workers: int, **_: Any) 
 
 def numbers(summary: dict[str, Any]) -> dict[str, Any]:
     """What a repeated run must give again."""
-    changes = ("run", "seconds", "epoch_seconds_median", "peak_rss_bytes")
-    return {name: value for name, value in summary.items() if name not in changes}
+    changes = ("run", "seconds", "epoch_seconds_median", "peak_rss_bytes", "by_worker")
+    traffic = [(worker["bytes_to"], worker["rows_by_layer"]) for worker in summary["by_worker"]]
+    return {name: value for name, value in summary.items() if name not in changes} | {"traffic": traffic}
 
 
 def losses(path: Path) -> list[float]:
@@ -71,6 +72,8 @@ def test_a_graph_is_partitioned_and_its_run_repeated(
     assert first["bytes_sent_per_epoch"] > 0
     assert json.loads((tmp_path / "a" / "summary.json").read_text())["final_loss"] == first["final_loss"]
     assert len(open_parts(tmp_path / "a" / "parts")) == 2
+    assert first["peak_rss_bytes"] == max(worker["peak_rss_bytes"] for worker in first["by_worker"])
+    assert first["bytes_sent_per_epoch"] == sum(sum(worker["bytes_to"]) for worker in first["by_worker"])
     record = json.loads((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()[-1])
     assert [worker.keys() >= ACCOUNTS for worker in record["workers"]] == [True, True]
 

@@ -17,6 +17,7 @@ from starling.comm.ledger import Fetched
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.memory import peak_rss_bytes
+from starling.train.by_worker import medians_by_worker
 from starling.train.embeddings import save_embeddings
 from starling.train.results import EpochRecord, Scores, TrainResult, Watcher, WorkerRecord
 from starling.train.run_directory import RunDirectory
@@ -81,7 +82,7 @@ class Journal:
         assert self._best is not None, "the last epoch is evaluated"
         (best_epoch, scores, weights), setup, records = self._best, self.setup, self._records
         setup.model.load_state_dict(weights)
-        workers = [record.workers for record in records]
+        workers, peaks = [record.workers for record in records], self._peaks()
         result = TrainResult(
             run=self.directory.path if self.directory is not None else Path(),
             strategy=setup.config.strategy.name,
@@ -91,7 +92,7 @@ class Journal:
             scores=scores,
             final_loss=records[-1].loss,
             epoch_seconds_median=statistics.median(record.seconds for record in records),
-            peak_rss_bytes=max(self._peaks()),
+            peak_rss_bytes=max(peaks),
             seconds=round(time.monotonic() - began, 3),
             losses=tuple(record.loss for record in records),
             model=setup.model,
@@ -103,6 +104,7 @@ class Journal:
             formula_bytes=max(worker.memory.formula for worker in workers[-1]),
             held_bytes=max(worker.memory.held for worker in workers[-1]),
             cache_hit_rate=_hit_rate([worker.accounts.fetched for epoch in workers for worker in epoch]),
+            by_worker=medians_by_worker([[worker.accounts for worker in epoch] for epoch in workers], peaks),
         )
         if self.directory is not None:
             self.directory.write_summary(result.to_json())
