@@ -131,3 +131,14 @@ def test_what_no_team_can_do(
     monkeypatch.setattr(trainer, "run_workers", run_as_threads)  # how processes pass it on: tests/launch/test_local.py
     workers = ("--workers", 2, "--strategy", "mini", "--fanouts", "3,3")
     assert "Fan-outs sample from whole neighbour lists" in refused(capsys, tmp_path, spread, *workers)
+
+
+@pytest.mark.parametrize("team", [("--workers", 2), ("--boundary", 0.5), ("--workers", 2, "--parallel", "data")])
+def test_teams_compute_on_processors(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, team: tuple[object, ...]
+) -> None:
+    parts = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
+    monkeypatch.setattr(trainer, "run_workers", None)  # refused before any process starts
+    told = refused(capsys, tmp_path, parts, *team, "--device", "cuda")
+    assert "Expected --device cpu where a graph is computed part by part, got 'cuda' with" in told
+    assert "Pass --device cpu, or train the whole graph in one process" in told
