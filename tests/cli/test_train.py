@@ -23,7 +23,7 @@ from tests.support.trainable import trainable_graph
 TRAIN_KEYS = [
     "run", "workers", "strategy", "parallel", "sync", "epochs", "metric", "best_epoch", "train", "val", "test", "final_loss",
     "epoch_seconds_median", "peak_rss_bytes", "bytes_sent_per_epoch", "formula_bytes", "held_bytes", "embeddings",
-    "cache_hit_rate", "seconds",
+    "cache_hit_rate", "seconds", "by_worker",
 ]  # fmt: skip
 INFER_KEYS = ["nodes", "metric", "train", "val", "test", "output", "seconds", "peak_rss_bytes"]
 

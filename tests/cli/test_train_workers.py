@@ -54,8 +54,9 @@ def run_as_threads(entry: str, spec: dict[str, Any], *, workers: int, **_: Any) 
 
 def numbers(summary: dict[str, Any]) -> dict[str, Any]:
     """What a repeated run must give again."""
-    changes = ("run", "seconds", "epoch_seconds_median", "peak_rss_bytes")
-    return {name: value for name, value in summary.items() if name not in changes}
+    changes = ("run", "seconds", "epoch_seconds_median", "peak_rss_bytes", "by_worker")
+    traffic = [(worker["bytes_to"], worker["rows_by_layer"]) for worker in summary["by_worker"]]
+    return {name: value for name, value in summary.items() if name not in changes} | {"traffic": traffic}
 
 
 def losses(path: Path) -> list[float]:
@@ -71,6 +72,8 @@ def test_a_graph_is_partitioned_and_its_run_repeated(
     assert first["bytes_sent_per_epoch"] > 0
     assert json.loads((tmp_path / "a" / "summary.json").read_text())["final_loss"] == first["final_loss"]
     assert len(open_parts(tmp_path / "a" / "parts")) == 2
+    assert first["peak_rss_bytes"] == max(worker["peak_rss_bytes"] for worker in first["by_worker"])
+    assert first["bytes_sent_per_epoch"] == sum(sum(worker["bytes_to"]) for worker in first["by_worker"])
     record = json.loads((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()[-1])
     assert [worker.keys() >= ACCOUNTS for worker in record["workers"]] == [True, True]
 
@@ -128,3 +131,14 @@ def test_what_no_team_can_do(
     monkeypatch.setattr(trainer, "run_workers", run_as_threads)  # how processes pass it on: tests/launch/test_local.py
     workers = ("--workers", 2, "--strategy", "mini", "--fanouts", "3,3")
     assert "Fan-outs sample from whole neighbour lists" in refused(capsys, tmp_path, spread, *workers)
+
+
+@pytest.mark.parametrize("team", [("--workers", 2), ("--boundary", 0.5), ("--workers", 2, "--parallel", "data")])
+def test_teams_compute_on_processors(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, team: tuple[object, ...]
+) -> None:
+    parts = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
+    monkeypatch.setattr(trainer, "run_workers", None)  # refused before any process starts
+    told = refused(capsys, tmp_path, parts, *team, "--device", "cuda")
+    assert "Expected --device cpu where a graph is computed part by part, got 'cuda' with" in told
+    assert "Pass --device cpu, or train the whole graph in one process" in told

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ def _nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     assert listening() <= ports
 
 
-def fail(how: str, rank: int = 1, **more: Any) -> str:
+def fail(how: str, rank: int | None = 1, **more: Any) -> str:
     """The message on a run in which one worker ends that way."""
     spec = {"rank": rank, "how": how, **more}
     with pytest.raises(WorkerError) as caught:
@@ -109,6 +110,34 @@ def test_a_worker_that_is_stopped(capfd: pytest.CaptureFixture[str]) -> None:
         r"Worker 0 of 2 \(epoch 3, step 2\) (was|is) stopped .*SIGSTOP.* s\. See runs/x\.$", fail("SIGSTOP", rank=0)
     )
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_worker_that_is_stopped_before_it_has_said_a_word(rank: int, capfd: pytest.CaptureFixture[str]) -> None:
+    """It has no status file yet, and would keep the others waiting for it for minutes."""
+    stopped: list[bool] = []
+    thread = threading.Thread(target=lambda: stopped.append(stop_first(rank)))
+    thread.start()
+    message = fail("raise", rank=None)
+    thread.join()
+    assert stopped == [True]
+    assert message == (
+        f"Worker {rank} of 2 (starting) was stopped by a signal (SIGSTOP or the like) for more than 2.5 s. See runs/x."
+    )
+    assert capfd.readouterr() == ("", "")
+
+
+def stop_first(rank: int) -> bool:
+    """Stop a worker as soon as its process is there; whether it has said nothing yet."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for worker in workers_of(psutil.Process()):
+            if worker.environ().get("RANK") == str(rank):
+                worker.suspend()
+                words = worker.cmdline()
+                return not Path(words[words.index("--desk") + 1], f"status-{rank}").exists()
+        time.sleep(0.002)
+    return False
 
 
 def test_a_worker_that_leaves_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,10 @@ from starling.nn.registry import ModelSpec, build_model
 from starling.plan.partitioning import PartitionRequest, partition_graph
 from starling.store.graph import create_graph
 from starling.stream.readers.open import open_inputs
+from starling.train import epochs, journal
 from starling.train.config import CONFIG, RunConfig, merged
-from starling.train.results import EpochRecord, TrainResult
+from starling.train.results import EpochRecord, Scores, TrainResult
+from starling.train.work import OwnWork
 from tests.support.data import real_graph
 from tests.support.trainable import Kind, trainable_graph
 
@@ -41,6 +43,22 @@ def fit(place: Path, name: str, *changes: Tables, graph: str = "g") -> TrainResu
         "run": {"epochs": 4, "evaluate_every": 4},
     }
     return Trainer(merged(base, *changes), run=place / name).fit()
+
+
+def test_the_last_evaluation_counts_in_the_peak_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainable_graph(tmp_path / "g")
+    peak, scores = [1000], OwnWork.scores
+
+    def evaluate(*given: Any) -> Scores:
+        peak[0] *= 3
+        return scores(*given)
+
+    monkeypatch.setattr(OwnWork, "scores", evaluate)
+    for module in (epochs, journal):
+        monkeypatch.setattr(module, "peak_rss_bytes", lambda: peak[0])
+    assert fit(tmp_path, "run", {"run": {"epochs": 2, "evaluate_every": 1}}).peak_rss_bytes == 9000
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["workers"][0]["peak_rss_bytes"] for line in lines] == [1000, 3000]
 
 
 def test_losses_equal_plain_torch(tmp_path: Path) -> None:

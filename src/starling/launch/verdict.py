@@ -76,7 +76,9 @@ def _unreported(evidence: Evidence) -> list[_Suspect]:
     """Workers that are gone without a word."""
     explained = {report.rank for report in evidence.reports}
     missed = {report.peer for report in evidence.reports}
-    left_early = [rank for rank, status in evidence.statuses.items() if status.phase != DONE and rank not in evidence.exits]
+    finished = {rank for rank, status in evidence.statuses.items() if status.phase == DONE}
+    seen = evidence.statuses.keys() | evidence.deaths.keys()
+    left_early = sorted(seen - finished - evidence.exits.keys())
     suspects = []
     for order, rank in enumerate([*evidence.exits, *left_early]):
         if rank in explained:

@@ -24,6 +24,8 @@ STEP = 0.05
 """Seconds from one look to the next, and so how late a death may be noticed."""
 
 _LONGEST_STEP = 0.5
+_SEARCH_EVERY = 0.5
+"""Seconds from one search for workers that have not said a word to the next; it reads the table of all processes."""
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _FAREWELL = 5.0
 
@@ -42,6 +44,7 @@ class Watch:
         self.killed: set[int] = set()
         """Whom the watch ended itself."""
         self._processes: dict[int, psutil.Process] = {}
+        self._searched = time.monotonic()
         self._stopped = [0.0] * workers
         self._trouble: float | None = None
         self._over = threading.Event()
@@ -68,6 +71,7 @@ class Watch:
             now = time.monotonic()
             # If this process was stopped together with its workers, that long step does not count as theirs.
             step, last = min(now - last, _LONGEST_STEP), now
+            self._search(now)
             for rank in range(self._workers):
                 if rank not in self.deaths:
                     self._look_at(rank, step)
@@ -106,12 +110,24 @@ class Watch:
             return None
         return self._processes[rank]
 
+    def _search(self, now: float) -> None:
+        """Meet workers that have no status yet: one that is stopped while Python starts would never write it."""
+        known = self._processes.keys() | self.deaths.keys()
+        if len(known) == self._workers or now - self._searched < _SEARCH_EVERY:
+            return
+        self._searched = now
+        for child in self._children():
+            with suppress(psutil.Error, ValueError):
+                rank = int(child.environ().get("RANK", ""))
+                if rank not in known:
+                    self._processes[rank] = child
+
     def _in_trouble(self) -> bool:
         assert self._signals is not None
         if self._signals.told_to_end() or self._desk.has_reports():
             return True
-        statuses = (self._desk.status(rank) for rank in self.deaths)
-        return any(status is not None and status.phase != DONE for status in statuses)
+        statuses = [self._desk.status(rank) for rank in self.deaths]
+        return any(status is None or status.phase != DONE for status in statuses)
 
     def _stopped_report(self, rank: int) -> Report:
         status = self._desk.status(rank)
@@ -124,10 +140,13 @@ class Watch:
 
     def _end_all(self) -> None:
         """Kill what is left of the run: a signal at a bad moment makes the agent lose sight of processes it has just started."""
-        left = [child for child in psutil.Process().children() if self._belongs(child)]
+        left = self._children()
         for child in left:
             _kill_with_children(child.pid)
         psutil.wait_procs(left, _FAREWELL)
+
+    def _children(self) -> list[psutil.Process]:
+        return [child for child in psutil.Process().children() if self._belongs(child)]
 
     def _belongs(self, process: psutil.Process) -> bool:
         with suppress(psutil.Error):

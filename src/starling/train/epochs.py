@@ -42,8 +42,8 @@ class EpochLoop:
             journal.watch.step(epoch, step, loss)
 
         loss = self._steps.of_epoch(epoch, self._work.steps_per_epoch, batches, after)
-        trained = time.monotonic()
-        mine = WorkerRecord(self._team.ledger.close(), peak_rss_bytes(), self._steps.memory)
+        accounts, trained = self._team.ledger.close(), time.monotonic()
+        mine = WorkerRecord(accounts, peak_rss_bytes(), self._steps.memory)
         workers = self._work.with_stages(journal.of_team(epoch, mine), epoch)
         due = epoch % self._settings.evaluate_every == 0 or epoch == self._settings.epochs
         self._team.phase.enter(f"evaluation after epoch {epoch}")

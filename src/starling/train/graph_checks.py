@@ -23,15 +23,26 @@ def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> No
     decoded = config.task.name == "link" and config.link.decoder != "dot"
     if decoded or config.model.name in ("rgcn", "rgat") or config.model.settings.get("relational"):
         _check_relations(config, source)
-    if config.model.settings.get("aggregate") == "lstm" and isinstance(source, WorkerSource) and source.graph.spread:
-        raise InputError(
-            f"An LSTM reads all neighbours of a node in order, and {source.path} is a vertex-cut, whose lists lie in pieces. "
-            "Partition into an edge-cut, or pass another aggregate."
-        )
+    if isinstance(source, WorkerSource) and source.graph.spread:
+        _check_lists_in_pieces(config)
     if config.model.settings.get("edge_weights"):
         _check_weights(source)
         if isinstance(how, Mini.Settings) and how.past:
             raise InputError("Sums of edge weights are those of the whole graph, got past. Leave edge_weights or past out.")
+
+
+def _check_lists_in_pieces(config: RunConfig) -> None:
+    settings, path = config.model.settings, config.data.path
+    if settings.get("aggregate") == "lstm":
+        raise InputError(
+            f"An LSTM reads all neighbours of a node in order, and {path} is a vertex-cut, whose lists lie in pieces. "
+            "Partition into an edge-cut, or pass another aggregate."
+        )
+    if config.model.name == "rgat" and settings.get("softmax") == "within":
+        raise InputError(
+            f"A softmax within each relation needs all in-edges of a node in one place, and {path} is a vertex-cut, whose lists "
+            "lie in pieces. Partition into an edge-cut, or set model.softmax=across."
+        )
 
 
 def check_data_parallel(config: RunConfig, how: Strategy.Settings, features: Features) -> None:

@@ -10,15 +10,21 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
 from starling.comm.ledger import Fetched
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
+from starling.core.memory import peak_rss_bytes
+from starling.train.by_worker import medians_by_worker
 from starling.train.embeddings import save_embeddings
 from starling.train.results import EpochRecord, Scores, TrainResult, Watcher, WorkerRecord
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Setup
+
+_PEAKS = 2
+"""The message of the largest memories, beside those of an epoch (0 and 1)."""
 
 
 class Journal:
@@ -44,6 +50,11 @@ class Journal:
         """Every worker's account, by rank; `number` tells the messages of one time from those of the next."""
         told = self.team.all_lists(make_tag(Channel.SUMS, number, 0), mine.to_numbers())
         return tuple(WorkerRecord.from_numbers(numbers, self.team.size) for numbers in told)
+
+    def _peaks(self) -> list[int]:
+        """The largest memory of every worker by now, by rank."""
+        told = self.team.all_lists(make_tag(Channel.SUMS, len(self._records), _PEAKS), np.array([peak_rss_bytes()]))
+        return [int(numbers[0]) for numbers in told]
 
     def keep_if_best(self, epoch: int, scores: Scores) -> None:
         """Keep weights that beat all before on validation; without validation nodes, the latest."""
@@ -71,7 +82,7 @@ class Journal:
         assert self._best is not None, "the last epoch is evaluated"
         (best_epoch, scores, weights), setup, records = self._best, self.setup, self._records
         setup.model.load_state_dict(weights)
-        workers = [record.workers for record in records]
+        workers, peaks = [record.workers for record in records], self._peaks()
         result = TrainResult(
             run=self.directory.path if self.directory is not None else Path(),
             strategy=setup.config.strategy.name,
@@ -81,7 +92,7 @@ class Journal:
             scores=scores,
             final_loss=records[-1].loss,
             epoch_seconds_median=statistics.median(record.seconds for record in records),
-            peak_rss_bytes=max(worker.peak_rss_bytes for worker in workers[-1]),
+            peak_rss_bytes=max(peaks),
             seconds=round(time.monotonic() - began, 3),
             losses=tuple(record.loss for record in records),
             model=setup.model,
@@ -93,6 +104,7 @@ class Journal:
             formula_bytes=max(worker.memory.formula for worker in workers[-1]),
             held_bytes=max(worker.memory.held for worker in workers[-1]),
             cache_hit_rate=_hit_rate([worker.accounts.fetched for epoch in workers for worker in epoch]),
+            by_worker=medians_by_worker([[worker.accounts for worker in epoch] for epoch in workers], peaks),
         )
         if self.directory is not None:
             self.directory.write_summary(result.to_json())

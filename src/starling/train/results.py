@@ -13,6 +13,7 @@ from torch import nn
 
 from starling.comm.ledger import Accounts, Fetched
 from starling.engine.data.pipeline import StageAccount
+from starling.train.by_worker import WorkerMedians
 from starling.train.step_memory import StepMemory
 
 
@@ -114,6 +115,8 @@ class TrainResult:
     """Learnt numbers a node."""
     cache_hit_rate: float | None = None
     """The share of other hosts' feature rows that were in the cache; None where none was asked for."""
+    by_worker: tuple[WorkerMedians, ...] = field(default=(), repr=False)
+    """What each worker did in a typical epoch, by rank."""
 
     def to_json(self) -> dict[str, Any]:
         """The object that ``train --json`` prints."""
@@ -136,6 +139,7 @@ class TrainResult:
             "embeddings": self.embeddings,
             "cache_hit_rate": self.cache_hit_rate,
             "seconds": self.seconds,
+            "by_worker": [worker.to_json() for worker in self.by_worker],
         }
 
     @classmethod
@@ -143,7 +147,8 @@ class TrainResult:
         """From what `to_json` gave."""
         given = dict(summary)
         scores = Scores(given.pop("train"), given.pop("val"), given.pop("test"))
-        return cls(**given | {"run": Path(given["run"])}, scores=scores, losses=losses, model=model)
+        by_worker = tuple(WorkerMedians.from_json(worker) for worker in given.pop("by_worker"))
+        return cls(**given | {"run": Path(given["run"])}, by_worker=by_worker, scores=scores, losses=losses, model=model)
 
 
 class Watcher(Protocol):

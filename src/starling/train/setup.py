@@ -91,6 +91,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
 
 def check_choices(config: RunConfig) -> tuple[Mapping[str, Any], Strategy.Settings]:
     """Refuse a device, model or strategy that cannot be, before anything is read; the settings of the last two."""
+    check_team_device(config)
     check_device(config.run.device)
     settings = resolved_model(config.model)
     how = read_settings(config.strategy.name, config.strategy.settings)
@@ -187,6 +188,20 @@ def _team_work(
     if team.balance_workers:
         return balanced_work(config, source, BalanceRequest(how, labels, groups.widths, layers, raw), filler)
     return TeamWork(source, strategy, filler, layers)
+
+
+def check_team_device(config: RunConfig) -> None:
+    """Refuse a graphics card where rows are exchanged: teams pack, send and add them in ordinary memory.
+
+    Over NCCL they could not be, since it tells no messages apart and batches are planned beside the step under way.
+    """
+    workers, device = config.team.workers, config.run.device
+    alone = workers == 1 and (not is_shared(config) or config.sync.name == "average")
+    if not alone and not device.startswith("cpu"):
+        raise InputError(
+            f"Expected --device cpu where a graph is computed part by part, got '{device}' with {workers} "
+            f"worker{'s' if workers > 1 else ''}. Pass --device cpu, or train the whole graph in one process, without --workers."
+        )
 
 
 def check_device(name: str) -> None:

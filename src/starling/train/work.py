@@ -98,9 +98,10 @@ class TeamWork(Work):
 
     def batches(self, epochs: int) -> Iterator[FilledBatch]:
         """Plans, made together with the others, filled; what they sent for it counts when the step is made."""
+        ledger = self.source.team.ledger
         for epoch in range(1, epochs + 1):
             for step in range(self.steps_per_epoch):
-                with self.source.team.ledger.apart() as sent:
+                with ledger.behind(), ledger.apart() as sent:
                     batch = self.filler.fill(self.strategy.plan(epoch, step))
                 yield replace(batch, sent=sent)
 

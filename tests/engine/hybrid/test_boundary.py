@@ -45,15 +45,16 @@ def owners() -> np.ndarray:
     return np.random.default_rng(6).integers(0, PARTS, NODES)
 
 
-def test_one_is_every_edge_and_almost_one_is_almost_that(graph: Graph, parts: Path) -> None:
+@pytest.mark.parametrize("workers", [2, 4])
+def test_one_is_every_edge_and_almost_one_is_almost_that(graph: Graph, parts: Path, workers: int) -> None:
     """Drawn with a chance of 1 − 10⁻⁷ no edge of this graph is left out: the path of p < 1 gives the numbers of p = 1."""
     whole = open_worker_graph(open_parts(parts), 0, 1)
     taken = take_all(whole.incoming, np.arange(NODES))
     assert Boundary(whole, 1.0, 0).thin(taken, np.arange(NODES), 1) is taken
     for model in (GCN, GAT):
         exact = steps(config_of(graph.path, 1, model))
-        np.testing.assert_allclose(steps(config_of(parts, 2, model, boundary=1.0)), exact, rtol=2e-4, atol=2e-6)
-        almost = steps(config_of(parts, 2, model, boundary=1 - 1e-7, reuse=False))
+        np.testing.assert_allclose(steps(config_of(parts, workers, model, boundary=1.0)), exact, rtol=2e-4, atol=2e-6)
+        almost = steps(config_of(parts, workers, model, boundary=1 - 1e-7, reuse=False))
         np.testing.assert_allclose(almost, exact, rtol=2e-4, atol=2e-6)
 
 

@@ -1,11 +1,13 @@
 """Invariant 1: a team of workers learns what one process learns, for every strategy, model and cut.
 
-Every model meets every strategy once; cuts and sizes of teams take turns, so that every model meets both cuts (an LSTM, which needs
-whole neighbour lists, the edge-cut) and every strategy meets both cuts at both sizes.
+Every model meets both cuts at both sizes of teams in whole steps (what needs whole neighbour lists, as an LSTM does, the edge-cut
+alone). It meets every other strategy once; there cuts and sizes take turns, so that every strategy meets both cuts at both sizes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ import numpy as np
 import pytest
 
 from starling.core.errors import InputError
+from starling.nn import registry
 from starling.store.graph import Graph
-from tests.engine.hybrid.runs import assert_same, config_of, cut, learn_together, small_graph
+from tests.engine.hybrid.runs import Learnt, assert_same, config_of, cut, learn_together, small_graph
 
 NODES, PARTS = 61, 5
 
@@ -27,6 +30,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "gatv2": {"heads": 2, "attention_dropout": 0.3},
     "gate": {"heads": 2},
     "rgcn": {"bases": 2},
+    "rgat": {"heads": 2, "attention_dropout": 0.3},
+    "rgat within": {"heads": 2, "softmax": "within"},
     "gin": {"inner": 1, "norm": "batch"},
     "sgc": {},
     "mlp": {"norm": "batch"},
@@ -39,16 +44,25 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "cluster": {"name": "cluster", "clusters": 5, "clusters_per_step": 2},
     "cluster with a hop": {"name": "cluster", "clusters": 5, "clusters_per_step": 2, "boundary_hops": 1},
 }
-CASES = [
-    (
-        model,
-        strategy,
-        # fan-outs and LSTMs need whole neighbour lists
-        "edge-cut" if strategy == "sampled" or model == "sage lstm" or (m + s) % 2 else "vertex-cut",
-        4 if (m + s) // 2 % 2 else 2,
-    )
+CUTS, SIZES = ("edge-cut", "vertex-cut"), (2, 4)
+WHOLE_LISTS = {"sage lstm", "rgat within"}
+"""Models that read all in-edges of a node in one place."""
+
+
+def _possible(model: str, strategy: str) -> tuple[str, ...]:
+    return CUTS[:1] if model in WHOLE_LISTS or strategy == "sampled" else CUTS
+
+
+def _turn(number: int, model: str, strategy: str) -> tuple[str, int]:
+    cuts = _possible(model, strategy)
+    return cuts[number % len(cuts)], SIZES[number // 2 % 2]
+
+
+CASES = [(model, "global", kind, size) for model in MODELS for kind in _possible(model, "global") for size in SIZES] + [
+    (model, strategy, *_turn(m + s, model, strategy))
     for m, model in enumerate(MODELS)
     for s, strategy in enumerate(STRATEGIES)
+    if strategy != "global"
 ]
 
 
@@ -76,15 +90,32 @@ def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     }
 
 
+@pytest.fixture(scope="module")
+def alone(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Learnt]:
+    """What one process learns, once for each model and strategy."""
+
+    @cache
+    def learnt(model: str, strategy: str) -> Learnt:
+        config = config_of(graph.path, 1, settings_of(model), STRATEGIES[strategy])
+        return learn_together(config, tmp_path_factory.mktemp("alone") / "run")[0]
+
+    return learnt
+
+
 @pytest.mark.parametrize(("model", "strategy", "kind", "workers"), CASES)
 def test_teams_learn_what_one_process_learns(
-    graph: Graph, parts: dict[str, Path], tmp_path: Path, model: str, strategy: str, kind: str, workers: int
+    alone: Callable[[str, str], Learnt],
+    parts: dict[str, Path],
+    tmp_path: Path,
+    model: str,
+    strategy: str,
+    kind: str,
+    workers: int,
 ) -> None:
-    how = STRATEGIES[strategy]
-    (alone,) = learn_together(config_of(graph.path, 1, settings_of(model), how), tmp_path / "alone")
-    for seen in learn_together(config_of(parts[kind], workers, settings_of(model), how), tmp_path / "team"):
-        assert_same(seen, alone)
-        assert seen.test == pytest.approx(alone.test, abs=1.5 / 12)  # of 12 test nodes one may be a near tie
+    expected = alone(model, strategy)
+    for seen in learn_together(config_of(parts[kind], workers, settings_of(model), STRATEGIES[strategy]), tmp_path / "team"):
+        assert_same(seen, expected)
+        assert seen.test == pytest.approx(expected.test, abs=1.5 / 12)  # of 12 test nodes one may be a near tie
 
 
 @pytest.mark.parametrize(("strategy", "workers"), [("global", 4), ("sampled", 2)])
@@ -98,14 +129,27 @@ def test_convolutions_of_pyg_are_computed_by_teams(
         assert_same(seen, alone)
 
 
-def test_an_lstm_over_a_vertex_cut_is_refused(parts: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"An LSTM reads all neighbours of a node in order, and .* is a vertex-cut"):
-        learn_together(config_of(parts["vertex-cut"], 2, settings_of("sage lstm")), tmp_path / "team")
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ("sage lstm", r"An LSTM reads all neighbours of a node in order, and .* is a vertex-cut"),
+        ("rgat within", r"A softmax within each relation needs all in-edges of a node .* is a vertex-cut"),
+    ],
+)
+def test_what_needs_whole_lists_refuses_a_vertex_cut(parts: dict[str, Path], tmp_path: Path, model: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        learn_together(config_of(parts["vertex-cut"], 2, settings_of(model)), tmp_path / "team")
     assert not (tmp_path / "team").exists()
 
 
 def test_the_turns_meet_everything() -> None:
-    met_cuts = {(model, kind) for model, _, kind, _ in CASES}
-    assert met_cuts == {(m, k) for m in MODELS for k in ("edge-cut", "vertex-cut")} - {("sage lstm", "vertex-cut")}
-    met = {(strategy, kind, workers) for _, strategy, kind, workers in CASES if strategy != "sampled"}
-    assert len(met) == (len(STRATEGIES) - 1) * 4
+    assert {model.split()[0] for model in MODELS} == set(registry.MODELS)
+    everywhere = {(kind, size) for kind in CUTS for size in SIZES}
+    for model in MODELS:
+        met = {(kind, size) for name, strategy, kind, size in CASES if (name, strategy) == (model, "global")}
+        assert met == {(kind, size) for kind, size in everywhere if kind in _possible(model, "global")}
+    for strategy in STRATEGIES:
+        met = {(kind, size) for _, name, kind, size in CASES if name == strategy}
+        assert met == {(kind, size) for kind, size in everywhere if kind in _possible("gcn", strategy)}
+    pairs = {(model, strategy) for model, strategy, _, _ in CASES}
+    assert pairs == {(model, strategy) for model in MODELS for strategy in STRATEGIES}

@@ -38,13 +38,29 @@ def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     }
 
 
-@pytest.mark.parametrize(("model", "strategy", "boundary"), [(GCN, None, 1.0), (SAGE, MINI, 1.0), (GCN, None, 0.5)])
+OVERLAP: list[tuple[dict[str, Any], dict[str, Any] | None, float, str]] = [
+    (GCN, None, 1.0, "edge-cut"),
+    (SAGE, MINI, 1.0, "edge-cut"),
+    (GCN, None, 0.5, "edge-cut"),
+    (GCN, None, 1.0, "vertex-cut"),
+    (SAGE, MINI, 1.0, "vertex-cut"),
+]
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize(("model", "strategy", "boundary", "kind"), OVERLAP)
 def test_overlap_changes_no_bit(
-    parts: dict[str, Path], tmp_path: Path, model: dict[str, Any], strategy: dict[str, Any] | None, boundary: float
+    parts: dict[str, Path],
+    tmp_path: Path,
+    model: dict[str, Any],
+    strategy: dict[str, Any] | None,
+    boundary: float,
+    kind: str,
+    workers: int,
 ) -> None:
     found = [
         learn_together(
-            config_of(parts["edge-cut"], 4, model, strategy, boundary=boundary, overlap=overlap), tmp_path / f"{overlap}"
+            config_of(parts[kind], workers, model, strategy, boundary=boundary, overlap=overlap), tmp_path / f"{overlap}"
         )
         for overlap in (True, False)
     ]

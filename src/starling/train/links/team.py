@@ -63,7 +63,7 @@ class TeamLinkWork(Work):
         filler, team = self.whole.filler, self.whole.source.team
         for epoch in range(1, epochs + 1):
             for number in range(self.steps_per_epoch):
-                with team.ledger.apart() as sent:
+                with team.ledger.behind(), team.ledger.apart() as sent:
                     plan = self.strategy.plan(epoch, number)
                     filled = replace(filler.fill(plan.seeds), sent=sent)
                 step = filled.views[-1].exchange
