@@ -30,7 +30,7 @@ _SORTING = 22
 
 def process_memory(facts: GraphFacts, model: ForecastModel, strategy: str, step: StepSize, limit: int) -> Memory:
     """The peak within `limit`, if that can be: what may be on disk is, as far as needed."""
-    grouping = grouping_bytes(facts, strategy)
+    grouping = grouping_bytes(facts, strategy, step)
     graph, lists = _graph(facts, model, whole=step.whole)
     graph += counting_bytes(facts, strategy) + kept_plan_bytes(step, strategy)
     features, weights = FLOAT * facts.nodes * facts.features, weight_bytes(model)
@@ -42,7 +42,7 @@ def process_memory(facts: GraphFacts, model: ForecastModel, strategy: str, step:
     if step.whole:
         sums = features * (len(model.layers) if model.name == "sgc" else 1) if model.sums_input else 0.0
         computing = held_step_bytes(model, step, kept_sums=model.sums_input, exact=True)
-        room = (limit - BASE_BYTES) / MARGIN - graph - weights - features - sums
+        room = (limit - BASE_BYTES) / MARGIN - graph - weights - features - sums - _blocks(0, facts)
         budget = int(max(features, _LEAST_BUDGET, min(room, wanted)))  # below the features `global` is refused
         evaluation = at_once if wanted <= budget else _blocks(budget, facts)
         return Memory(BASE_BYTES, graph, features + sums, weights, 0.0, 0.0, computing, evaluation, loading + features, budget)

@@ -56,7 +56,7 @@ def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
     if model.turns_edges or model.sums_input:  # edges by the owner of their source, both ways
         graph += 8 * edges + 8 * own + turned_bytes(model, LayerSize(rows, own, edges)) + 4 * edges * cut.edge_cut
     features = FLOAT * own * facts.features
-    grouping = grouping_bytes(facts, way.strategy)  # by the first worker, for all
+    grouping = grouping_bytes(facts, way.strategy, step)  # by the first worker, for all
     loading = lists + 4 * edges + 32 * rows + features + grouping
     if model.sums_input:
         hops = len(model.layers) if model.name == "sgc" else 1
