@@ -177,6 +177,9 @@ def test_another_machines_rates_are_pointed_out(tmp_path: Path, capsys: pytest.C
         ((*NUMBERS, "--model", "rgat"), "The model rgat reads edge types, and the graph has none. Say --relations"),
         ((*NUMBERS, "--strategy", "saint", "--simulate", 4), "in one process, so there is no cluster to simulate"),
         (("nowhere",), "nowhere does not exist"),
+        (("--nodes", 10, "--edges", 1_000_000, "--features", 8), "Expected at most 100 edges between 10 nodes"),
+        ((*NUMBERS, "--strategy", "global", "--fanouts", "5,5"), "--fanouts is for the strategy mini"),
+        ((*NUMBERS, "--strategy", "saint", "--parallel", "hybrid", "--workers", 2), "is not trained by 2 workers"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments: tuple[object, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,3 +215,68 @@ def test_relations_are_forecast(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_link_prediction_is_not_forecast(graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Forecasts are for tasks on nodes" in refused(capsys, "train", graph.path, "--task", "link", "--auto")
+
+
+def took(capsys: pytest.CaptureFixture[str], graph: Graph, tmp_path: Path, *flags: object) -> Any:
+    """What `train --auto` ran, by its own answer."""
+    words = [
+        "train",
+        graph.path,
+        "--auto",
+        "--worker-memory",
+        "4GiB",
+        "--epochs",
+        1,
+        "--run",
+        tmp_path / "run",
+        "--json",
+        *flags,
+    ]
+    done = starling(*words)
+    assert done.status == 0, done.err
+    return done.json, (tmp_path / "run" / "config.toml").read_text()
+
+
+@pytest.mark.parametrize("flags", [("--batches", 5), ("--strategy", "cohesive", "--batches", 5)], ids=["alone", "named"])
+def test_auto_keeps_to_batches(
+    flags: tuple[object, ...], graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, config = took(capsys, graph, tmp_path, *flags)
+    assert told["strategy"] == "cohesive"
+    assert "batches = 5" in config
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [(("--boundary", 0.5), "boundary = 0.5"), (("--strategy", "cohesive", "--balance-workers"), "balance_workers = true")],
+    ids=["boundary", "balance"],
+)
+def test_auto_keeps_to_what_only_workers_do(
+    flags: tuple[object, ...], line: str, graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, config = took(capsys, graph, tmp_path, "--workers", 2, *flags)
+    assert told["workers"] == 2
+    assert line in config
+
+
+def test_auto_with_models_averaged_says_how_to_cut_first(graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "train", graph.path, "--auto", "--sync", "average", "--worker-memory", "4GiB")
+    assert "the graph must be cut first. Run: starling partition" in said
+
+
+def test_auto_points_out_another_machines_rates(graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calibration_file(default_path(), Machine(processor="Abacus", cores=64, memory_bytes=1 << 40, system="Linux"))
+    words = [
+        "train",
+        str(graph.path),
+        "--auto",
+        "--epochs",
+        "1",
+        "--run",
+        str(tmp_path / "run"),
+        "--json",
+        "--strategy",
+        "mini",
+    ]
+    assert run(words) == 0
+    assert "another machine" in capsys.readouterr().err

@@ -56,9 +56,11 @@ def chosen_settings(given: Tables, worker_memory: int | None, *, quiet: bool) ->
             "Forecasts are for tasks on nodes: what link prediction holds of edges, pairs and rankings is not in them, got --auto "
             "with --task link. Leave out --auto, and say --strategy, --workers and --parallel yourself."
         )
-    config = RunConfig.from_tables(given)
+    config = RunConfig.from_tables(_with_parallel(given))
     subject = open_subject(Path(path), seed=config.run.seed, progress=progress(quiet=quiet))
     found = answer(subject, _request(config, given, worker_memory), offer(), known_rates(None, quiet=quiet))
+    if warning := found.calibration.warning():
+        print(f"starling: {warning}", file=sys.stderr)
     best = found.found.best
     if best is None:
         raise InputError(found.refusal or "Nothing fits.")
@@ -70,6 +72,13 @@ def chosen_settings(given: Tables, worker_memory: int | None, *, quiet: bool) ->
     return _tables(best)
 
 
+def _with_parallel(given: Tables) -> Tables:
+    """Models are averaged with --parallel data alone, which a user who leaves the parallelism open need not say."""
+    if given.get("sync", {}).get("name") != "average" or "parallel" in given.get("team", {}):
+        return given
+    return {**given, "team": {**given.get("team", {}), "parallel": "data"}}
+
+
 def _request(config: RunConfig, given: Tables, worker_memory: int | None) -> Request:
     """What is asked of the forecast: what `given` leaves open is the forecast's to choose; `config` has it checked."""
     from starling.plan.forecast.candidates import Asked
@@ -79,13 +88,19 @@ def _request(config: RunConfig, given: Tables, worker_memory: int | None) -> Req
     model, strategy = resolved_model(config.model), config.strategy.settings
     layers = int(model.get("layers", 2))
     fanouts, batch_size = strategy.get("fanouts"), strategy.get("batch_size")
-    sampled = "mini" if fanouts is not None or batch_size is not None else None  # nobody else has such settings
+    batches, team = strategy.get("batches"), given.get("team", {})
+    # nobody else has such settings
+    implied = "mini" if fanouts is not None or batch_size is not None else "cohesive" if batches is not None else None
     asked = Asked(
         workers=config.team.workers,
-        strategy=given.get("strategy", {}).get("name", sampled),
-        parallel=given.get("team", {}).get("parallel"),
+        strategy=given.get("strategy", {}).get("name", implied),
+        parallel=team.get("parallel"),
         batch_size=batch_size,
         fanouts=read_fanouts(fanouts, layers) if isinstance(fanouts, str) else None if fanouts is None else tuple(fanouts),
+        batches=batches if isinstance(batches, int) else None,  # `train` says what is wrong with it
+        boundary=config.team.boundary if "boundary" in team else None,
+        sync=given.get("sync", {}).get("name"),
+        balance_workers=config.team.balance_workers,
     )
     return Request(
         asked,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_KEPT_BYTES, _SYSTEM_BYTES, _ARRAY_BYTES = 1 << 26, 1 << 25, 1 << 20
+KEPT_ARRAY_BYTES, _SYSTEM_BYTES, _ARRAY_BYTES = 1 << 26, 1 << 25, 1 << 20
 _MOST_FREE = 1 << 30
 """Free memory at the heap's end is kept too: two batches of 32 MiB there would be given back and asked for again every step."""
 
@@ -22,9 +22,9 @@ _given_back = [_SYSTEM_BYTES]
 
 def keep_freed_memory() -> None:
     """Ask glibc to keep freed arrays of up to 64 MiB; other C libraries are left as they are."""
-    _given_back[0] = _KEPT_BYTES
+    _given_back[0] = KEPT_ARRAY_BYTES
     _ask(_M_ARENA_MAX, 1)  # other arenas keep no array above 64 MiB, and batches are made in another thread
-    _give_back_from(_KEPT_BYTES)
+    _give_back_from(KEPT_ARRAY_BYTES)
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def release_freed_memory() -> None:
 
 def _give_back_from(size: int) -> None:
     _ask(_M_MMAP_THRESHOLD, size)
-    _ask(_M_TRIM_THRESHOLD, _MOST_FREE if size == _KEPT_BYTES else size)
+    _ask(_M_TRIM_THRESHOLD, _MOST_FREE if size == KEPT_ARRAY_BYTES else size)
 
 
 def _ask(option: int, value: int) -> None:

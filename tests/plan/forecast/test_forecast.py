@@ -141,6 +141,15 @@ def test_numbers_of_workers() -> None:
         (Asked(strategy="globl"), "Did you mean 'global'"),
         (Asked(batch_size=300_000), "at most the 200,000 training nodes"),
         (Asked(workers=3_000_000), "as many workers as"),
+        (Asked(strategy="global", fanouts=(5, 5)), "--fanouts is for the strategy mini, got --strategy global"),
+        (Asked(strategy="global", batch_size=16), "--batch-size is for the strategy mini"),
+        (Asked(strategy="global", parallel="data"), "mini-batches of their own, got the strategy global"),
+        (Asked(workers=2, strategy="saint", parallel="hybrid"), "saint is not trained by 2 workers with --parallel hybrid"),
+        (Asked(strategy="mini", batches=5), "--batches is for the strategy cohesive"),
+        (Asked(batches=300_000), "at most 200,000 batches"),
+        (Asked(sync="stale"), "no forecast for --sync stale"),
+        (Asked(boundary=0.5), "No way to train with --boundary 0.5 by 1 worker is forecast"),
+        (Asked(balance_workers=True), "No way to train with --balance-workers by 1 worker"),
     ],
 )
 def test_contradictions_are_refused(asked: Asked, match: str) -> None:
@@ -157,3 +166,33 @@ def test_a_model_without_what_it_reads_is_refused() -> None:
     for name, match in (("gate", "edge attributes"), ("rgcn", "edge types"), ("gatt", "Did you mean 'gat'")):
         with pytest.raises(InputError, match=match):
             told(Request(Asked(), model=name))
+
+
+def test_more_simulated_workers_than_nodes_are_refused() -> None:
+    few = Numbers(facts_of_numbers(1000, 5000, 8, classes=2, train=500))
+    with pytest.raises(InputError, match="as many simulated workers as the 1,000 nodes, got 2,000"):
+        answer(few, Request(Asked(), simulate=2000), OFFER, calibration())
+
+
+def test_more_edges_than_pairs_are_refused() -> None:
+    with pytest.raises(InputError, match="at most 100 edges between 10 nodes"):
+        facts_of_numbers(10, 1_000_000, 8, classes=2, train=5)
+    assert facts_of_numbers(10, 200, 8, classes=2, train=5, relations=2).edges == 200
+
+
+def test_cohesive_on_a_small_graph_has_two_batches_or_those_asked_for() -> None:
+    few = facts_of_numbers(1000, 5000, 8, classes=2, train=500)
+    assert [way.batches for way in candidates(Asked(strategy="cohesive"), few, OFFER, 2)] == [2]
+    assert [way.batches for way in candidates(Asked(batches=5), few, OFFER, 2)] == [5]
+    assert [way.batches for way in candidates(Asked(batches=1), few, OFFER, 2)] == [1]
+
+
+def test_what_else_was_asked_is_kept_to() -> None:
+    thin = candidates(Asked(workers=2, boundary=0.5), FACTS, OFFER, 2)
+    assert {(way.workers, way.boundary, way.parallel) for way in thin} == {(2, 0.5, "hybrid")}
+    whole = candidates(Asked(workers=2, boundary=1.0), FACTS, OFFER, 2)
+    assert {way.boundary for way in whole} == {1.0}
+    assert {way.in_turn for way in candidates(Asked(workers=2, sync="average"), FACTS, OFFER, 2)} == {True}
+    assert {way.in_turn for way in candidates(Asked(workers=2, sync="gradient"), FACTS, OFFER, 2)} == {False}
+    shared = candidates(Asked(workers=2, balance_workers=True), FACTS, OFFER, 2)
+    assert {(way.strategy, way.workers, way.boundary) for way in shared} == {("cohesive", 2, 1.0)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,3 +97,29 @@ def test_groups_are_found_in_memory_of_their_own() -> None:
     assert process_memory(facts, model, "mini", step, AMPLE).loading < needed
     shared = worker_memory(facts, model, way, step, assumed_cut(facts, 2).safe, AMPLE)
     assert shared.budget == needed, "more than a run takes unasked, so the command must ask"
+
+
+def test_counts_of_cohesive_batches_are_within_the_budget() -> None:
+    """`refine` refuses a budget below 4 bytes × batches × (layers − 1) × nodes, so the command must ask for as much."""
+    facts = facts_of_numbers(200_000, 2_000_000, 32, classes=8, train=120_000)
+    model = forecast_model("gcn", facts, layers=4, hidden=32)
+    step = replace(mini_sizes(facts, ("all",) * 4, 1024).safe, steps=117)
+    counts = 4 * 117 * 3 * 200_000
+    alone = process_memory(facts, model, "cohesive", step, 2 << 30)
+    assert alone.budget is not None
+    assert alone.budget >= counts
+    assert alone.loading >= counts
+    fewer = process_memory(facts, model, "cohesive", replace(step, steps=2), 2 << 30)
+    assert fewer.loading < alone.loading
+
+
+@given(st.integers(900, 1100))
+def test_global_never_misses_a_limit_by_what_its_own_budget_takes(limit_mib: int) -> None:
+    """Evaluation in blocks gets what is left, and 4 bytes a node beside it, which are not taken twice."""
+    facts = facts_of_numbers(200_000, 1_000_000, 32, classes=8, train=20_000)
+    model, step = forecast_model("sage", facts, hidden=32), global_sizes(facts, 2).safe
+    limit = limit_mib << 20
+    memory = process_memory(facts, model, "global", step, limit)
+    held = memory.graph + memory.features + memory.weights
+    needed = BASE_BYTES + MARGIN * (held + max(memory.step, memory.features + 4 * 200_000))
+    assert memory.total <= max(limit, needed)

@@ -71,3 +71,17 @@ def test_models_have_the_weights_of_real_ones() -> None:
         shape = forecast_model(name, facts, layers=2, hidden=16)
         assert shape.tensors == len(weights), name
         assert shape.weights == pytest.approx(sum(weight.numel() for weight in weights), rel=0.05), name
+
+
+def test_models_of_parts_in_turn_are_averaged_in_float64() -> None:
+    """What three runs of bench/results/forecast.json sent an epoch, beside losses: 8 bytes a weight, there and back."""
+    for features, classes, model, workers, sent in (
+        (602, 40, "sage", 2, 2_632_352),
+        (32, 8, "sage", 4, 995_904),
+        (128, 16, "gat", 2, 301_856),
+    ):
+        facts = facts_of_numbers(1000, 5000, features, classes=classes, train=500)
+        shape = forecast_model(model, facts, hidden=256 if workers == 4 else 128)
+        way = Way("mini", "data", "average", 4 * workers, workers, fanouts=(10, 10))
+        promised = traffic(facts, shape, way, global_sizes(facts, 2).likely, whole(facts).likely)
+        assert promised.epoch_bytes == pytest.approx(sent, rel=0.001)

@@ -37,6 +37,25 @@ class Asked:
     fanouts: tuple[Fanout, ...] | None = None
     parts: int | None = None
     """Of a parts directory that is there already."""
+    batches: int | None = None
+    """cohesive: how many."""
+    boundary: float | None = None
+    sync: str | None = None
+    balance_workers: bool = False
+    """cohesive, hybrid: batches are shared out by cost."""
+
+    @property
+    def words(self) -> str:
+        """The flags that narrow the choice, as a user types them."""
+        flags = {
+            "--strategy": self.strategy,
+            "--parallel": self.parallel,
+            "--batches": self.batches,
+            "--boundary": self.boundary,
+            "--sync": self.sync,
+        }
+        words = [f"{flag} {value}" for flag, value in flags.items() if value is not None]
+        return " ".join(words + ["--balance-workers"] * self.balance_workers)
 
     def check(self, offer: Offer, facts: GraphFacts) -> None:
         """Refuse names that do not exist and numbers that contradict the graph."""
@@ -52,6 +71,21 @@ class Asked:
             raise InputError(
                 f"Expected a batch of at most the {facts.train:,} training nodes, got {self.batch_size:,}. Lower --batch-size."
             )
+        if self.strategy not in (None, "mini") and (self.fanouts is not None or self.batch_size is not None):
+            flag = "--batch-size" if self.fanouts is None else "--fanouts"
+            raise InputError(f"{flag} is for the strategy mini, got --strategy {self.strategy}. Leave one of them out.")
+        if self.parallel == "data" and self.strategy not in (None, "mini"):
+            raise InputError(
+                f"Workers of --parallel data compute mini-batches of their own, got the strategy {self.strategy}. Leave one out."
+            )
+        if self.batches is not None and self.strategy not in (None, "cohesive"):
+            raise InputError(f"--batches is for the strategy cohesive, got --strategy {self.strategy}. Leave one of them out.")
+        if self.batches is not None and self.batches > facts.train:
+            raise InputError(
+                f"Expected at most {facts.train:,} batches, a training node in each, got {self.batches:,}. Lower --batches."
+            )
+        if self.sync == "stale":
+            raise InputError("There is no forecast for --sync stale. Forecast gradient or average, or choose a plan yourself.")
         if self.workers > facts.nodes:
             raise InputError(f"Expected at most as many workers as the {facts.nodes:,} nodes, got {self.workers:,}.")
 
@@ -59,10 +93,10 @@ class Asked:
 def candidates(asked: Asked, facts: GraphFacts, offer: Offer, layers: int) -> list[Way]:
     """All ways, those of one process first."""
     fanouts = one_a_layer(asked.fanouts or (DEFAULT_FANOUT,) * layers, layers)
-    batches = max(1, round(facts.train / (asked.batch_size or _TARGETS_A_BATCH)))
+    batches = asked.batches or max(min(2, facts.train), round(facts.train / (asked.batch_size or _TARGETS_A_BATCH)))
     mini = Way("mini", "hybrid", "gradient", 1, 1, batch_size=asked.batch_size, fanouts=fanouts)
     steps = [Way("global", "hybrid", "gradient", 1, 1), mini, Way("cluster", "hybrid", "gradient", 1, 1)]
-    if "cohesive" in offer.strategies and batches > 1:  # one batch has nothing to share with others
+    if "cohesive" in offer.strategies and (batches > 1 or asked.batches):  # a single node has nothing to share with others
         steps.append(Way("cohesive", "hybrid", "gradient", 1, 1, batches=batches))
     ways = list(steps)
     if "saint" in offer.strategies:
@@ -70,7 +104,9 @@ def candidates(asked: Asked, facts: GraphFacts, offer: Offer, layers: int) -> li
     workers, parts = asked.workers, asked.parts or asked.workers
     if workers > 1:
         ways += [replace(way, workers=workers, parts=parts) for way in steps]
-        ways.append(replace(steps[0], workers=workers, parts=parts, boundary=SOME_BOUNDARY))
+        thinned = steps if asked.boundary is not None else steps[:1]
+        boundary = SOME_BOUNDARY if asked.boundary is None else asked.boundary
+        ways += [replace(way, workers=workers, parts=parts, boundary=boundary) for way in thinned if boundary < 1]
         if "data" in offer.parallel:
             ways.append(replace(mini, workers=workers, parts=parts, parallel="data"))
     if "average" in offer.sync and "data" in offer.parallel:
@@ -81,5 +117,12 @@ def candidates(asked: Asked, facts: GraphFacts, offer: Offer, layers: int) -> li
 
 
 def _wanted(way: Way, asked: Asked) -> bool:
-    fits_strategy = asked.strategy in (None, way.strategy)
-    return fits_strategy and (asked.parallel is None or way.alone or way.parallel == asked.parallel)
+    if asked.strategy not in (None, way.strategy) or asked.sync not in (None, way.sync):
+        return False
+    if asked.batches is not None and way.strategy != "cohesive":
+        return False
+    if asked.boundary is not None and way.boundary != asked.boundary:
+        return False
+    if asked.balance_workers and (way.strategy != "cohesive" or way.workers == 1 or way.boundary < 1):
+        return False
+    return asked.parallel is None or way.alone or way.parallel == asked.parallel

@@ -64,6 +64,11 @@ def facts_of_numbers(
     """A graph that is not here yet."""
     if nodes > MOST_NODES or edges > MOST_NODES:
         raise InputError(f"Expected at most {MOST_NODES:,} nodes and edges, got {nodes:,} and {edges:,}.")
+    if edges > (most := nodes * nodes * max(relations, 1)):
+        raise InputError(
+            f"Expected at most {most:,} edges between {nodes:,} nodes, one for each pair and relation, got {edges:,}. Raise "
+            "--nodes, or lower --edges."
+        )
     if train is not None and not 1 <= train <= nodes:
         raise InputError(f"Expected from 1 to {nodes:,} training nodes, as many as there are nodes, got {train:,}.")
     notes = ["degrees: log-normal around their mean (--nodes and --edges are all that is known)"]

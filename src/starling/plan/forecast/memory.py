@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from starling.kernels.cohesive_moves import state_bytes
 from starling.partition.metis import Metis
 from starling.plan.cohesive.kept import KEPT_BYTES, kept_bytes
 from starling.plan.forecast.activations import FLOAT, turned_bytes
@@ -96,12 +97,15 @@ def counting_bytes(facts: GraphFacts, strategy: str) -> float:
     return 4.0 * facts.edges + 16.0 * facts.nodes if strategy == "saint" else 0.0
 
 
-def grouping_bytes(facts: GraphFacts, strategy: str) -> float:
-    """What it takes to find the groups of a strategy that has such: METIS, as its method reckons, and batches' true costs."""
+def grouping_bytes(facts: GraphFacts, strategy: str, step: StepSize) -> float:
+    """What it takes to find the groups of a strategy that has such: METIS, as its method reckons, or batches' counts and costs."""
     if strategy not in ("cluster", "cohesive"):
         return 0.0
     found = Metis.bytes_per_node * facts.nodes + Metis.bytes_per_entry * facts.edges * (2 if facts.directed else 1)
-    return float(found + (24 * facts.edges + 64 * facts.nodes if strategy == "cohesive" else 0))
+    if strategy == "cluster":
+        return float(found)
+    counts = state_bytes(step.steps, len(step.layers), facts.nodes)  # refused above --memory (plan/cohesive/refine.py)
+    return float(max(found, counts) + 24 * facts.edges + 64 * facts.nodes)
 
 
 def share_of(step: StepSize, facts: GraphFacts, cut: Cut) -> StepSize:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from starling.plan.forecast.activations import FLOAT, pass_bytes, step_bytes, turned_bytes
+from starling.plan.forecast.activations import FLOAT, pass_bytes, turned_bytes
 from starling.plan.forecast.facts import GraphFacts
+from starling.plan.forecast.holes import held_step_bytes
 from starling.plan.forecast.memory import (
     BASE_BYTES,
     MARGIN,
@@ -29,7 +30,7 @@ _SORTING = 22
 
 def process_memory(facts: GraphFacts, model: ForecastModel, strategy: str, step: StepSize, limit: int) -> Memory:
     """The peak within `limit`, if that can be: what may be on disk is, as far as needed."""
-    grouping = grouping_bytes(facts, strategy)
+    grouping = grouping_bytes(facts, strategy, step)
     graph, lists = _graph(facts, model, whole=step.whole)
     graph += counting_bytes(facts, strategy) + kept_plan_bytes(step, strategy)
     features, weights = FLOAT * facts.nodes * facts.features, weight_bytes(model)
@@ -40,12 +41,12 @@ def process_memory(facts: GraphFacts, model: ForecastModel, strategy: str, step:
     loading = lists + _SORTING * facts.edges
     if step.whole:
         sums = features * (len(model.layers) if model.name == "sgc" else 1) if model.sums_input else 0.0
-        computing = step_bytes(model, step, kept_sums=model.sums_input)
-        room = (limit - BASE_BYTES) / MARGIN - graph - weights - features - sums
+        computing = held_step_bytes(model, step, kept_sums=model.sums_input, exact=True)
+        room = (limit - BASE_BYTES) / MARGIN - graph - weights - features - sums - _blocks(0, facts)
         budget = int(max(features, _LEAST_BUDGET, min(room, wanted)))  # below the features `global` is refused
         evaluation = at_once if wanted <= budget else _blocks(budget, facts)
         return Memory(BASE_BYTES, graph, features + sums, weights, 0.0, 0.0, computing, evaluation, loading + features, budget)
-    batches, computing = batch_bytes(facts, model, step), step_bytes(model, step, kept_sums=False)
+    batches, computing = batch_bytes(facts, model, step), held_step_bytes(model, step, kept_sums=False)
     room = (limit - BASE_BYTES) / MARGIN - graph - weights - batches
     budget = int(max(_LEAST_BUDGET, grouping, min(room * _BUDGET_SHARE, 2 * max(features, wanted))))
     here = features if features <= budget // 2 else 0.0

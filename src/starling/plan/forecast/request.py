@@ -105,6 +105,11 @@ def answer(subject: Subject, request: Request, offer: Offer, calibration: Calibr
     """Make the forecast."""
     if request.asked.parts != subject.parts:
         request = replace(request, asked=replace(request.asked, parts=subject.parts))
+    if request.simulate is not None and request.simulate > subject.facts.nodes:
+        raise InputError(
+            f"Expected at most as many simulated workers as the {subject.facts.nodes:,} nodes, got {request.simulate:,}. Lower "
+            "--simulate."
+        )
     model = forecast_model(request.model, subject.facts, layers=request.layers, hidden=request.hidden, dropout=request.dropout)
     machines = Machines(request, calibration)
     means = Means(
@@ -113,9 +118,10 @@ def answer(subject: Subject, request: Request, offer: Offer, calibration: Calibr
     found = forecast(subject.facts, model, request.asked, offer, means)
     if not found.plans:
         raise InputError(
-            f"No way to train by {request.asked.strategy} with --parallel {request.asked.parallel} is forecast. Leave "
-            "one of them out."
+            f"No way to train with {request.asked.words} by {request.asked.workers} "
+            f"worker{'s' * (request.asked.workers > 1)} is forecast. Leave one of them out, or change --workers."
         )
+    _refuse_what_nobody_runs(found, request)
     refusal = None
     if found.best is None:
         least = min(found.plans, key=lambda plan: plan.memory_bytes)
@@ -127,10 +133,21 @@ def answer(subject: Subject, request: Request, offer: Offer, calibration: Calibr
             model,
             _way_to_scale(found, request),
             means,
-            worker_counts(min(request.simulate, subject.facts.nodes)),
+            worker_counts(request.simulate),
         )
     notes = [*subject.notes, *machines.notes]
     return Answer(subject, request, model, found, tuple(points), calibration, tuple(notes), refusal)
+
+
+def _refuse_what_nobody_runs(found: Forecast, request: Request) -> None:
+    """A parallelism that was asked for and that no plan of several workers has would be ignored."""
+    asked = request.asked
+    if asked.parallel is None or asked.workers == 1 or any(not plan.way.alone for plan in found.plans):
+        return
+    raise InputError(
+        f"The strategy {asked.strategy} is not trained by {asked.workers} workers with --parallel {asked.parallel}. Leave one of "
+        "them out."
+    )
 
 
 def _way_to_scale(found: Forecast, request: Request) -> Way:

@@ -6,6 +6,7 @@ from starling.core.memory import TRAINING_PROGRAM_BYTES
 from starling.plan.forecast.activations import FLOAT, pass_bytes, step_bytes, turned_bytes
 from starling.plan.forecast.cut import Cut
 from starling.plan.forecast.facts import GraphFacts
+from starling.plan.forecast.holes import held_step_bytes
 from starling.plan.forecast.memory import (
     BASE_BYTES,
     MARGIN,
@@ -55,7 +56,7 @@ def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
     if model.turns_edges or model.sums_input:  # edges by the owner of their source, both ways
         graph += 8 * edges + 8 * own + turned_bytes(model, LayerSize(rows, own, edges)) + 4 * edges * cut.edge_cut
     features = FLOAT * own * facts.features
-    grouping = grouping_bytes(facts, way.strategy)  # by the first worker, for all
+    grouping = grouping_bytes(facts, way.strategy, step)  # by the first worker, for all
     loading = lists + 4 * edges + 32 * rows + features + grouping
     if model.sums_input:
         hops = len(model.layers) if model.name == "sgc" else 1
@@ -63,7 +64,7 @@ def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
         features += 0.0 if step.whole else FLOAT * mirrors * facts.features  # fetched once
     mine = share_of(step, facts, cut)
     graph += kept_plan_bytes(mine, way.strategy)
-    computing = step_bytes(model, mine, kept_sums=step.whole and model.sums_input)
+    computing = held_step_bytes(model, mine, kept_sums=step.whole and model.sums_input)
     sources = own if model.sums_input else rows  # sums read others' rows where they came
     evaluation = pass_bytes(model, LayerSize(sources, own, edges), kept_sums=model.sums_input)
     width = max(
@@ -100,7 +101,7 @@ def _data(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut
         held.weights,
         min(_PIPELINE * batch, _PIPELINE_BYTES + 2 * batch),
         held.messages,
-        step_bytes(model, step, kept_sums=False),
+        held_step_bytes(model, step, kept_sums=False),
         held.evaluation,
         held.loading,
     )
@@ -120,7 +121,7 @@ def _in_turn(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, 
     base, graph = BASE_BYTES + WORKER_BYTES, 16.0 * facts.nodes / way.workers  # masks, and places of nodes
     room = max((limit - base) / MARGIN - graph - weights - batches, 2 * lists, _LEAST_ROOM)
     kept = max(lists, min(part * turns, room / 2))
-    computing = step_bytes(model, mine, kept_sums=False)
+    computing = step_bytes(model, mine, kept_sums=False)  # freed arrays are given back after every part
     evaluation = min(room / 2, FLOAT * facts.nodes * (facts.features + 4 * model.widest))
     budget = (TRAINING_PROGRAM_BYTES + int(room)) * way.workers
     return Memory(base, graph, kept, weights, batches, 0.0, computing, evaluation, kept, budget)
