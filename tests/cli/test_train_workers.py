@@ -133,6 +133,23 @@ def test_what_no_team_can_do(
     assert "Fan-outs sample from whole neighbour lists" in refused(capsys, tmp_path, spread, *workers)
 
 
+def test_what_manifests_tell_is_refused_before_anything_is_cut_or_started(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
+    for begun in ("run_workers", "_partitioned"):
+        monkeypatch.setattr(trainer, begun, None)
+    two = ("--workers", 2)
+    for path in (parts, graph.path):
+        assert "Expected 16 features as the config says, got 8 in" in refused(
+            capsys, tmp_path, path, *two, "--set", "data.features=16"
+        )
+        assert "Expected 5 outputs as the config says, got 3 in" in refused(
+            capsys, tmp_path, path, *two, "--set", "data.outputs=5"
+        )
+    assert "got 61 workers for 60 nodes" in refused(capsys, tmp_path, graph.path, "--workers", 61)
+
+
 @pytest.mark.parametrize("team", [("--workers", 2), ("--boundary", 0.5), ("--workers", 2, "--parallel", "data")])
 def test_teams_compute_on_processors(
     graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, team: tuple[object, ...]

@@ -8,7 +8,8 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.core.errors import InputError
-from starling.launch.preflight import check_parts, check_same_parts
+from starling.launch import preflight
+from starling.launch.preflight import check_parts, check_same_parts, check_team_size
 from starling.store.parts import Parts
 from tests.support.parts import Case, build
 
@@ -37,6 +38,15 @@ def test_more_workers_than_parts(built: Parts) -> None:
         InputError, match=r"got 3 workers for 2 parts in .*Pass --workers 2, or .*starling partition GRAPH -p 3"
     ):
         check_parts(built.path, built.manifest, workers=3)
+
+
+def test_more_workers_than_nodes_or_than_a_machine_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "core_count", lambda: 2)
+    check_team_size(128, 128, Path("g"))
+    with pytest.raises(InputError, match="at most as many workers as nodes, got 3000 workers for 2,000 nodes in g"):
+        check_team_size(3000, 2000, Path("g"))
+    with pytest.raises(InputError, match=r"at most 128 workers on 2 cores \(64 a core\), got 129"):
+        check_team_size(129, 2000, Path("g"))
 
 
 def test_one_part(built: Parts) -> None:

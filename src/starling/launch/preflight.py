@@ -10,10 +10,28 @@ import numpy as np
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
+from starling.core.environment import core_count
 from starling.core.errors import InputError
 from starling.store.parts_manifest import PartsManifest
 
 _SAME_PARTS = make_tag(Channel.SETUP, 1, 0)
+
+_WORKERS_A_CORE = 64
+"""More would need gigabytes for their interpreters alone, and get nowhere."""
+
+
+def check_team_size(workers: int, nodes: int, path: Path) -> None:
+    """Refuse more workers on this machine than the graph has nodes, or than it can run at all."""
+    if workers > nodes:
+        raise InputError(
+            f"Expected at most as many workers as nodes, got {workers} workers for {nodes:,} nodes in {path}. Pass fewer --workers."
+        )
+    most = _WORKERS_A_CORE * core_count()
+    if workers > most:
+        raise InputError(
+            f"Expected at most {most} workers on {core_count()} cores ({_WORKERS_A_CORE} a core), got {workers}. Pass fewer "
+            "--workers, or start them on several machines (docs/launching.md)."
+        )
 
 
 def check_parts(

@@ -14,12 +14,12 @@ from starling.core.manifest import GraphManifest, read_json
 from starling.core.progress import SILENT, Progress
 from starling.launch.folders import own_folder
 from starling.launch.local import run_workers
-from starling.launch.preflight import check_parts
+from starling.launch.preflight import check_parts, check_team_size
 from starling.launch.train_worker import ENTRY, followed
 from starling.store.graph import open_graph
 from starling.store.parts_manifest import PartsManifest
 from starling.train.config import CONFIG, DataSettings, RunConfig
-from starling.train.graph_preflight import check_before_cutting
+from starling.train.graph_preflight import check_before_workers
 from starling.train.prediction import trained_model
 from starling.train.results import TrainResult, Watcher
 from starling.train.run_directory import SCRATCH, RunDirectory, check_free
@@ -55,17 +55,16 @@ class Trainer:
         if not is_shared(config):
             return self._fit_alone(config, self._run)
         check_choices(config)  # before processes are started, which would only find out the same
-        kind = read_json(config.data.path).get("format")
-        if kind == "starling-parts":
-            manifest = PartsManifest.read(config.data.path)
-            check_parts(config.data.path, manifest, workers=config.team.workers, shared=config.shares_parts)
-        else:
-            check_before_cutting(config, GraphManifest.read(config.data.path))
+        path, workers = config.data.path, config.team.workers
+        are_parts = read_json(path).get("format") == "starling-parts"
+        manifest = PartsManifest.read(path) if are_parts else GraphManifest.read(path)
+        if isinstance(manifest, PartsManifest):
+            check_parts(path, manifest, workers=workers, shared=config.shares_parts)
+        check_team_size(workers, manifest.nodes, path)
+        check_before_workers(config, manifest)
         directory = RunDirectory.create(self._run, config.data.path.name)
         try:
-            if kind != "starling-parts":
-                return self._fit_cut(config, directory)
-            return self._fit_parts(config, directory)
+            return self._fit_parts(config, directory) if are_parts else self._fit_cut(config, directory)
         except BaseException:
             if not (directory.path / CONFIG).exists():  # nothing was learnt: leave nothing
                 directory.remove()

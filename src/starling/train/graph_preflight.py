@@ -1,4 +1,4 @@
-"""What a graph's manifest tells before the graph is cut for workers, which takes minutes where the graph is large."""
+"""What a manifest tells before a graph is cut for workers, which takes minutes where it is large, or workers are started."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from starling.nn.registry import MODELS
 from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini
 from starling.plan.targets import check_batch
+from starling.store.parts_manifest import PartsManifest
 from starling.train.config import RunConfig
 from starling.train.setup import check_choices, check_shapes
 from starling.train.tasks import fitting_task
 
 
-def check_before_cutting(config: RunConfig, manifest: GraphManifest) -> None:
-    """Refuse labels, splits, feature widths, fan-outs and batches that workers would only refuse once they have their parts."""
+def check_before_workers(config: RunConfig, manifest: GraphManifest | PartsManifest) -> None:
+    """Refuse labels, splits, widths, fan-outs and batches that workers would only refuse once they have their parts."""
     settings, how = check_choices(config)
     path: Path = config.data.path
+    outputs: int | None = None
     if config.task.name != "link":
         train = manifest.splits.get("train", 0)
-        fitting_task(config.task.name, manifest.labels, train, path)
+        _, labels = fitting_task(config.task.name, manifest.labels, train, path)
+        outputs = labels.classes if labels.kind != "real" else None
         if isinstance(how, Mini.Settings):
             check_batch(how.batch_size, train)
     if isinstance(how, Mini.Settings) and config.model.name in MODELS:
         one_a_layer(how.fanouts, settings["layers"])
     x = manifest.node_tables.get("x")
-    if x is not None and not config.embedding.dim:
-        check_shapes(config, x.shape[1] if len(x.shape) > 1 else 1, outputs=None)
+    features = None if x is None or config.embedding.dim else x.shape[1] if len(x.shape) > 1 else 1
+    check_shapes(config, features, outputs)
     for name, models in (("attr", ("gate",)), ("type", ("rgcn", "rgat"))):
         if config.model.name in models and name not in manifest.edge_tables:
             raise InputError(

@@ -376,8 +376,8 @@ def check_validation(config: RunConfig, source: Source) -> None:
         raise InputError(f"{wanted} needs validation nodes, and {source.path} has none. Leave it out, or give a 'val' mask.")
 
 
-def check_shapes(config: RunConfig, features: int, outputs: int | None) -> None:
-    """Refuse data of other shapes than a config says; None where the outputs are a choice, not a fact of the data."""
+def check_shapes(config: RunConfig, features: int | None, outputs: int | None) -> None:
+    """Refuse data of other shapes than a config says; None where a shape is a choice, not a fact of the data."""
     for name, given, found in (("features", config.data.features, features), ("outputs", config.data.outputs, outputs)):
         if given is not None and found is not None and given != found:
             raise InputError(f"Expected {given} {name} as the config says, got {found} in {config.data.path}.")

@@ -185,7 +185,7 @@ def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, threa
         )
     hops = hop_samplers(settings, source, common["layers"], threads)
     everywhere = _everywhere(common, common["graph"].position[common["train_rows"]], _POSITIONS)
-    # everybody knows all training positions: 8 bytes a training node
+    # everybody knows all training positions: 24 bytes a training node, as rows, as positions and in the epoch's order
     targets = TargetBatches(everywhere, everywhere, settings.batch_size, seed=seed, shuffle=settings.shuffle)
     return TeamTargets(hops, targets, seed, **common)
 
