@@ -36,3 +36,17 @@ def test_any_file_and_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_directory_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["calibrate", "-o", str(tmp_path), "--quiet"]) == 2
     assert capsys.readouterr().err == f"starling: Expected a file for the calibration, got the directory {tmp_path}.\n"
+
+
+def test_a_busy_machine_is_pointed_out_and_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "calibrate", lambda *, quick, progress: calibration(quick=quick, others=0.4))
+    assert run(["calibrate", "-o", str(tmp_path / "c.json"), "--quiet"]) == 0
+    assert "Other programs had 40% of the processors" in capsys.readouterr().err
+    assert read_calibration(tmp_path / "c.json").others == 0.4
+
+
+def test_a_machine_that_is_left_alone_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["calibrate", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,6 +40,8 @@ def calibrate(
     with_progress = progress(quiet=quiet or json)
     calibration = measure(quick=quick, progress=with_progress)
     path = save_calibration(calibration, output)
+    if warning := calibration.busy_warning():
+        print(f"starling: {warning}", file=sys.stderr)
     seconds = round(time.monotonic() - began, 1)
     if json:
         print_json({"output": str(path), "seconds": seconds, **calibration.model_dump(mode="json")})

@@ -181,6 +181,8 @@ def known_rates(path: Path | None, *, quiet: bool) -> Calibration:
     )
     made = calibrate(quick=True, progress=progress(quiet=quiet))
     save_calibration(made)
+    if warning := made.busy_warning():
+        print(f"starling: {warning}", file=sys.stderr)
     return made
 
 

@@ -44,11 +44,13 @@ def print_answer(answer: Answer) -> None:
     if answer.command is not None:
         assert answer.found.recommended is not None
         best = answer.found.plans[answer.found.recommended]
-        of_those = "and leave no edge out" if best.way.exact else "(all of them leave edges out, or average models)"
+        of_those = "and are exact or unbiased" if best.way.exact else "(all of them leave edges out, or average models)"
         console.print(
             f"\nRecommended: {answer.found.recommended + 1}, {best.way.words}: the shortest epoch of those that fit {of_those}."
         )
         print(f"Run with: {answer.command}")
+        if request.network is not None and best.way.workers > 1:
+            print("docs/launching.md tells how to start its workers on several machines.")
 
 
 def _workers(answer: Answer) -> str:

@@ -10,9 +10,12 @@ import statistics
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+import psutil
+
 from starling.core.environment import core_count
 from starling.core.progress import SILENT, Progress
 from starling.launch.local import run_workers
+from starling.launch.other_work import ProcessorTime, others_share
 from starling.plan.calibration import Calibration, Link, Machine, Rates
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ _TRANSPORTS: dict[Literal["shared-memory", "gloo"], str] = {"shared-memory": "au
 
 def calibrate(*, quick: bool = False, progress: Progress = SILENT) -> Calibration:
     """Measure everything; about half a minute, or a third of it when `quick`."""
-    counts = sorted({1, core_count()})
+    counts, before = sorted({1, core_count()}), ProcessorTime.now()
     with progress.task("measuring", len(counts) + len(_TRANSPORTS), "parts") as task:
         rates = []
         for threads in counts:
@@ -39,7 +42,8 @@ def calibrate(*, quick: bool = False, progress: Progress = SILENT) -> Calibratio
             measured = run_workers(f"{__name__}:link_of_workers", {"quick": quick}, workers=2, threads=1, transport=transport)
             links.append(Link(transport=name, **measured))
             task.advance(1)
-    return Calibration(machine=Machine.here(), quick=quick, rates=tuple(rates), links=tuple(links))
+    others = others_share(before, ProcessorTime.now(), psutil.cpu_count() or 1)
+    return Calibration(machine=Machine.here(), quick=quick, others=round(others, 3), rates=tuple(rates), links=tuple(links))
 
 
 def rates_of_worker(team: Team, spec: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,9 @@ _CPU_INFO = Path("/proc/cpuinfo")
 _PARTS_OF_MEMORY = 0.1
 """Machines whose memory differs by less are the same: kernels keep some for themselves."""
 
+_QUIET = 0.1
+"""Other programs' share of the processors up to which a machine counts as left alone."""
+
 Seconds = Annotated[float, Field(gt=0, lt=1e3, allow_inf_nan=False)]
 PerSecond = Annotated[float, Field(gt=0, lt=1e18, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1)]
@@ -144,6 +147,8 @@ class Calibration(Record):
     machine: Machine
     quick: bool = False
     """Measured in a hurry: fewer repetitions."""
+    others: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the processors that other programs had meanwhile."""
     rates: tuple[Rates, ...] = Field(min_length=1)
     links: tuple[Link, ...] = ()
 
@@ -157,6 +162,15 @@ class Calibration(Record):
             if link.transport == transport:
                 return link
         raise InputError(f"The calibration of {self.measured:%Y-%m-%d} has no link '{transport}'. Run: starling calibrate.")
+
+    def busy_warning(self) -> str | None:
+        """A sentence for the user where other programs took processor time while this was measured."""
+        if self.others <= _QUIET:
+            return None
+        return (
+            f"Other programs had {self.others:.0%} of the processors while this machine was measured, so that it looks slower "
+            "than it is. Run starling calibrate when it has nothing else to do."
+        )
 
     def warning(self, machine: Machine | None = None) -> str | None:
         """A sentence for the user where this was measured on another machine than `machine`, by default the one at hand."""

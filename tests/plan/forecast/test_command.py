@@ -61,3 +61,12 @@ def test_what_else_was_said() -> None:
     assert line(Way("global", "hybrid", "gradient", 1, 1), told) == (
         "starling train graph --model sgc --layers 3 --seed 7 --strategy global"
     )
+
+
+def test_what_was_assumed_of_threads_and_edges_is_asked_for() -> None:
+    told = replace(TOLD, path=None, threads=1, even_edges=True)
+    assert line(Way("global", "hybrid", "gradient", 4, 4), told) == (
+        "starling partition graph -p 4 -o graph-parts4 --balance edges && "
+        "starling train graph-parts4 --model gcn --layers 3 --hidden 64 --threads 1 --strategy global --workers 4 --parallel hybrid"
+    )
+    assert "partition" not in line(Way("global", "hybrid", "gradient", 1, 1), told), "one process reads the graph as it is"

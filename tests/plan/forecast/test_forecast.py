@@ -72,11 +72,11 @@ def test_less_memory_leaves_fewer_plans() -> None:
 
 
 def test_where_nothing_fits_the_answer_says_what_would() -> None:
-    found = told(replace(REQUEST, worker_memory=900 << 20, asked=Asked(workers=2, strategy="global")), BEFORE)
+    found = told(replace(REQUEST, worker_memory=1200 << 20, asked=Asked(workers=2, strategy="global")), BEFORE)
     assert found.found.best is None
     assert found.command is None
     assert found.refusal is not None
-    assert "Nothing fits 900.0 MiB a worker" in found.refusal
+    assert "Nothing fits 1.2 GiB a worker" in found.refusal
     assert "--workers" in found.refusal
 
 
@@ -196,3 +196,21 @@ def test_what_else_was_asked_is_kept_to() -> None:
     assert {way.in_turn for way in candidates(Asked(workers=2, sync="gradient"), FACTS, OFFER, 2)} == {False}
     shared = candidates(Asked(workers=2, balance_workers=True), FACTS, OFFER, 2)
     assert {(way.strategy, way.workers, way.boundary) for way in shared} == {("cohesive", 2, 1.0)}
+
+
+def test_where_even_edges_would_do_the_answer_says_so() -> None:
+    def refusal(limit: int) -> str | None:
+        return told(
+            replace(REQUEST, worker_memory=limit, asked=Asked(workers=4, strategy="global", boundary=1.0)), BEFORE
+        ).refusal
+
+    def needed(edge_balance: float | None) -> int:
+        found = answer(
+            Numbers(FACTS, edge_balance=edge_balance), replace(REQUEST, worker_memory=1 << 40), BEFORE, calibration()
+        )
+        return next(p.memory_bytes for p in found.found.plans if p.way.strategy == "global" and p.way.workers == 4)
+
+    hubs, even = needed(None), needed(1.05)
+    assert even < hubs
+    assert "partition --balance edges" in (refusal((hubs + even) // 2) or "")
+    assert "partition --balance edges" not in (refusal(int(0.9 * even)) or "partition --balance edges")

@@ -33,7 +33,7 @@ def test_a_step_of_one_sage_layer_by_hand() -> None:
 
 def test_a_pass_without_gradients_by_hand() -> None:
     # the second layer is narrower, so rows are multiplied first: 10 × 2 twice, and its sums, beside the first one's 10 × 8
-    model = forecast_model("sage", facts_of_numbers(10, 300, 4, classes=2, train=5), layers=2, hidden=8)
+    model = forecast_model("sage", facts_of_numbers(10, 90, 4, classes=2, train=5), layers=2, hidden=8)
     assert pass_bytes(model, LayerSize(10, 10, 300), kept_sums=True) == 4 * (80 + 20 + 20 + 20)
 
 

@@ -23,6 +23,9 @@ class Told:
     hidden: int
     dropout: float = 0.0
     seed: int = 0
+    threads: int | None = None
+    even_edges: bool = False
+    """A cut with edges evened out was assumed."""
 
 
 def train_flags(plan: Plan) -> dict[str, str]:
@@ -48,12 +51,13 @@ def train_flags(plan: Plan) -> dict[str, str]:
 
 
 def command_line(plan: Plan, told: Told) -> str:
-    """One command; a graph that must be cut into other parts than workers is partitioned first."""
+    """One command; a graph that must be cut into other parts than workers, or otherwise than by default, is partitioned first."""
     way, path = plan.way, told.path or Path("graph")
     before = ""
-    if not told.is_parts and way.in_turn:
+    if not told.is_parts and (way.in_turn or (told.even_edges and way.workers > 1)):
         parts = path.with_name(f"{path.name}-parts{way.parts}")
         words = ["starling", "partition", str(path), "-p", str(way.parts), "-o", str(parts)]
+        words += ["--balance", "edges"] if told.even_edges else []
         before = shlex.join(words + (["--seed", str(told.seed)] if told.seed else [])) + " && "
         path = parts
     words = ["starling", "train", str(path), "--model", told.model, "--layers", str(told.layers), "--hidden", str(told.hidden)]
@@ -61,6 +65,7 @@ def command_line(plan: Plan, told: Told) -> str:
         words = words[:-2]
     words += ["--dropout", f"{told.dropout:g}"] if told.dropout else []
     words += ["--seed", str(told.seed)] if told.seed else []
+    words += ["--threads", str(told.threads)] if told.threads is not None else []
     for flag, value in train_flags(plan).items():
         words += [flag, value]
     return before + shlex.join(words)

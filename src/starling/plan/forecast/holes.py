@@ -2,7 +2,8 @@
 
 Arrays above the threshold go back to the system when they are freed, so a step of such arrays peaks where the list of its arrays
 does. Below it the heap grows by an array now and then, over about ten epochs, and levels off. The same run (sage 2 × 256, 50,000
-rows a worker, arrays of 49 MiB) peaked at 768 MiB with every freed array given back and at up to 1,046 MiB with them kept.
+rows a worker, arrays of 49 MiB) peaked at 768 MiB with every freed array given back, at up to 1,046 MiB with them kept, and at
+1,096 MiB where every epoch was evaluated.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from starling.plan.forecast.activations import FLOAT, step_bytes
 from starling.plan.forecast.model import ATTENTION, ForecastModel
 from starling.plan.forecast.sizes import StepSize
 
-KEPT_TIMES = 2.75
-"""A step of small arrays over their sum: 1.5 to 1.8 was measured in one process and 2.5 in a team of four, and a tenth more."""
+KEPT_TIMES = 3.25
+"""A step of small arrays over their sum: 1.5 to 2.8 was measured, and a sixth more (tests/plan/forecast/test_holes.py)."""
 _LARGER = 1.5
 """Sizes on the safe side may be so much larger than real ones; an array is large only if it is so in any case."""
 

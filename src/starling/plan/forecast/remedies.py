@@ -13,6 +13,8 @@ from starling.plan.forecast.model import ForecastModel
 from starling.plan.forecast.ways import Way
 
 _MOST_WORKERS = 4096
+_EVEN = 1.05
+"""Edges of the largest part over the mean, with `starling partition --balance edges`."""
 
 
 def nothing_fits(facts: GraphFacts, model: ForecastModel, asked: Asked, offer: Offer, means: Means, least: Plan) -> str:
@@ -22,6 +24,8 @@ def nothing_fits(facts: GraphFacts, model: ForecastModel, asked: Asked, offer: O
     found = []
     if workers := fewest_workers(facts, model, asked, offer, assumed):
         found.append(f"--workers {workers}")
+    if _fits_balanced(facts, model, asked, offer, means):
+        found.append("edges evened out by starling partition --balance edges (--edge-balance 1.05 of a graph in numbers)")
     thin = _smallest_boundary(facts, model, asked, assumed)
     if thin is not None:
         found.append(f"--boundary {thin:g} (boundary sampling) with {asked.workers} workers")
@@ -44,6 +48,13 @@ def fewest_workers(facts: GraphFacts, model: ForecastModel, asked: Asked, offer:
             return workers
         workers *= 2
     return None
+
+
+def _fits_balanced(facts: GraphFacts, model: ForecastModel, asked: Asked, offer: Offer, means: Means) -> bool:
+    """Whether as many workers do, on parts with about as many edges each."""
+    even = replace(means, cut=lambda shares: assumed_cut(facts, shares, edge_balance=_EVEN))
+    ways = candidates(asked, facts, offer, len(model.layers))
+    return any(_fits(facts, model, way, even) for way in ways if way.workers > 1 and not way.in_turn)
 
 
 def _smallest_boundary(facts: GraphFacts, model: ForecastModel, asked: Asked, means: Means) -> float | None:

@@ -63,7 +63,17 @@ class Answer:
     def told(self) -> Told:
         """What a command must say again."""
         r = self.request
-        return Told(self.subject.path, self.subject.parts is not None, r.model, r.layers, r.hidden, r.dropout, r.seed)
+        return Told(
+            self.subject.path,
+            self.subject.parts is not None,
+            r.model,
+            r.layers,
+            r.hidden,
+            r.dropout,
+            r.seed,
+            r.threads,
+            self.subject.even_edges,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """With the keys of docs/forecast.md."""

@@ -46,6 +46,8 @@ class Subject(ABC):
     facts: GraphFacts
     path: Path | None = None
     parts: int | None = None
+    even_edges = False
+    """Whether its cut is taken to have edges evened out, which must then be asked for."""
 
     @abstractmethod
     def cut(self, shares: int) -> Likelihood:
@@ -86,7 +88,7 @@ class Numbers(Subject):
     """A graph that is not here; `edge_balance` is that of its cut, where the user knows it."""
 
     def __init__(self, facts: GraphFacts, *, edge_balance: float | None = None) -> None:
-        self.facts, self._edge_balance = facts, edge_balance
+        self.facts, self._edge_balance, self.even_edges = facts, edge_balance, edge_balance is not None
 
     def cut(self, shares: int) -> Likelihood:
         """Assumed."""
