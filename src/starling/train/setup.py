@@ -197,7 +197,7 @@ def check_team_device(config: RunConfig) -> None:
     """
     workers, device = config.team.workers, config.run.device
     alone = workers == 1 and (not is_shared(config) or config.sync.name == "average")
-    if not alone and not device.startswith("cpu"):
+    if not alone and device.startswith("cuda"):
         raise InputError(
             f"Expected --device cpu where a graph is computed part by part, got '{device}' with {workers} "
             f"worker{'s' if workers > 1 else ''}. Pass --device cpu, or train the whole graph in one process, without --workers."
