@@ -74,7 +74,7 @@ def build(case: Case, directory: Path, *, working: int | None = None, threads: i
         edge_tables=case.edge_tables(),
         node_types=TYPES if case.types is not None else (),
     )
-    assignment = Assignment(case.kind, case.parts, case.owner, case.edge_part, case.locality)
+    assignment = Assignment(case.kind, case.parts, case.owner.astype(np.int32), case.edge_part, case.locality)
     assigned = write_assignment(directory / "assignment", assignment, len(case.pairs))
     staging = directory / "parts"
     staging.mkdir()

@@ -55,7 +55,7 @@ def test_the_part_with_all_hubs() -> None:
 
 @given(st.integers(2, 64), st.integers(100, 10_000), st.integers(0, 100_000))
 def test_what_is_safe_is_never_less_than_what_is_likely(shares: int, nodes: int, edges: int) -> None:
-    facts = numbers(nodes, edges)
+    facts = numbers(nodes, min(edges, nodes * nodes))
     cut = assumed_cut(facts, shares)
     assert cut.safe.nodes >= nodes / shares
     for name in ("nodes", "halo", "edges", "copies"):

@@ -26,7 +26,7 @@ def sum_neighbours(
     own_weight: Tensor | None = None,
 ) -> Tensor:
     """R (W + L) C x, [rows, F] (kernels/spmm.py). Gradients reach `x` and `edge_weight`; bfloat16 is summed in float32."""
-    result: Tensor = applied(_WeightedSum, x, edge_weight, adjacency, source_scale, row_scale, own_weight)
+    result: Tensor = applied(_WeightedSum, x, edge_weight, adjacency, x.shape[1], source_scale, row_scale, own_weight)
     return result
 
 
@@ -36,7 +36,7 @@ def sum_by_heads(adjacency: Adjacency, x: Tensor, edge_weight: Tensor, width: in
     Where `width` is H times that of x, every head sums all of x, side by side; where it is the H-th part, head h sums its columns
     of x, and all are added.
     """
-    result: Tensor = applied(_SumByHeads, x, edge_weight, adjacency, width)
+    result: Tensor = applied(_WeightedSum, x, edge_weight, adjacency, width)
     return result
 
 
@@ -59,17 +59,18 @@ class _WeightedSum(Function):
         x: Tensor,
         edge_weight: Tensor | None,
         adjacency: Adjacency,
-        source_scale: Tensor | None,
-        row_scale: Tensor | None,
-        own_weight: Tensor | None,
+        width: int,
+        source_scale: Tensor | None = None,
+        row_scale: Tensor | None = None,
+        own_weight: Tensor | None = None,
     ) -> Tensor:
         kind = accumulator(x)
-        factors = Coefficients(
-            array(edge_weight, kind), array(source_scale, kind), array(row_scale, kind), array(own_weight, kind)
-        )
-        out = torch.empty(adjacency.rows, x.shape[1], dtype=kind)
+        heads = 1 if edge_weight is None or edge_weight.dim() == 1 else edge_weight.shape[1]
+        edge, source, row, own = (array(factor, kind) for factor in (edge_weight, source_scale, row_scale, own_weight))
+        factors = Coefficients(edge.reshape(-1), source, row, own, heads)
+        out = torch.empty(adjacency.rows, width, dtype=kind)
         weighted_sum(adjacency, factors, rows(x), rows(out))
-        ctx.adjacency, ctx.factors, ctx.stored, ctx.sources = adjacency, factors, x.dtype, len(x)
+        ctx.adjacency, ctx.factors, ctx.stored, ctx.shapes = adjacency, factors, x.dtype, (x.shape, edge.shape)
         if edge_weight is not None and edge_weight.requires_grad:
             ctx.save_for_backward(x)
         return out
@@ -77,46 +78,18 @@ class _WeightedSum(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        adjacency, factors = ctx.adjacency, ctx.factors
+        adjacency, factors, (x_shape, weight_shape) = ctx.adjacency, ctx.factors, ctx.shapes
         x_gradient = weight_gradient = None
         if ctx.needs_input_grad[0]:
-            into = torch.empty(ctx.sources, gradient.shape[1], dtype=gradient.dtype)
+            into = torch.empty(x_shape, dtype=gradient.dtype)
             weighted_sum(adjacency.turned_for(factors.edge), factors.transposed(), rows(gradient), rows(into))
             x_gradient = into.to(ctx.stored)
         if ctx.needs_input_grad[1]:
             (x,) = ctx.saved_tensors
-            into = torch.empty(len(adjacency.neighbours), 1, dtype=gradient.dtype)
+            into = torch.empty(len(adjacency.neighbours), factors.heads, dtype=gradient.dtype)
             edge_dots(adjacency, factors, rows(gradient), rows(x.to(gradient.dtype)), into.numpy())
-            weight_gradient = into[:, 0]
-        return x_gradient, weight_gradient, None, None, None, None
-
-
-class _SumByHeads(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, edge_weight: Tensor, adjacency: Adjacency, width: int) -> Tensor:
-        kind = accumulator(x)
-        nothing = array(None, kind)
-        factors = Coefficients(array(edge_weight, kind).reshape(-1), nothing, nothing, nothing, edge_weight.shape[1])
-        out = torch.empty(adjacency.rows, width, dtype=kind)
-        weighted_sum(adjacency, factors, rows(x), rows(out))
-        ctx.adjacency, ctx.factors = adjacency, factors
-        ctx.save_for_backward(x)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        adjacency, factors = ctx.adjacency, ctx.factors
-        (x,) = ctx.saved_tensors
-        x_gradient = weight_gradient = None
-        if ctx.needs_input_grad[0]:
-            into = torch.empty(x.shape, dtype=gradient.dtype)
-            weighted_sum(adjacency.transposed, factors.transposed(), rows(gradient), rows(into))
-            x_gradient = into.to(x.dtype)
-        if ctx.needs_input_grad[1]:
-            weight_gradient = torch.empty(len(adjacency.neighbours), factors.heads, dtype=gradient.dtype)
-            edge_dots(adjacency, factors, rows(gradient), rows(x.to(gradient.dtype)), weight_gradient.numpy())
-        return x_gradient, weight_gradient, None, None
+            weight_gradient = into.reshape(weight_shape)
+        return x_gradient, weight_gradient, *[None] * (len(ctx.needs_input_grad) - 2)
 
 
 class _Maximum(Function):
