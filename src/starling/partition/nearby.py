@@ -132,6 +132,6 @@ def _cut(ties: NDArray[np.int32], weight: NDArray[np.int64], sub_parts: int, see
                 recursive=True,
                 options=pymetis.Options(seed=1 + seed % ((1 << 31) - 1)),
             )
-    except (RuntimeError, MemoryError):
+    except RuntimeError:
         return None
     return np.asarray(found.vertex_part, np.int32)
