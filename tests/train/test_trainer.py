@@ -162,10 +162,15 @@ def test_full_neighbours_equal_global(strategy: dict[str, Any], model: str, tmp_
     assert other.losses == pytest.approx(whole.losses, rel=2e-5)
 
 
-def test_reuse_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hidden", [2, 16], ids=["narrowing", "widening"])
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+def test_reuse_changes_no_bit(tmp_path: Path, model: str, hidden: int) -> None:
+    """Also where a layer narrows, and would multiply first if its input were not constant."""
     trainable_graph(tmp_path / "g")
-    kept, not_kept = (fit(tmp_path, str(reuse), {"run": {"reuse": reuse}}) for reuse in (True, False))
-    assert kept.losses == pytest.approx(not_kept.losses, rel=1e-5)
+    changes: Tables = {"model": {"name": model, "hidden": hidden}}
+    kept, not_kept = (fit(tmp_path, str(reuse), changes, {"run": {"reuse": reuse}}) for reuse in (True, False))
+    assert kept.losses == not_kept.losses
+    assert kept.scores == not_kept.scores
 
 
 def test_a_small_budget_changes_nothing(tmp_path: Path) -> None:
