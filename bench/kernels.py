@@ -1,4 +1,4 @@
-"""Rates of the graph kernels beside NumPy and SciPy on the same edges, as ratios within one run.
+"""Rates of the kernels beside NumPy, SciPy and torch on the same edges or rows, as ratios within one run.
 
     python bench/kernels.py [--edges 20000000] [--nodes 1000000] [--repeats 3]      # two to three minutes; run nothing else
 
@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array
 
 from starling.core.environment import thread_count
@@ -26,6 +27,7 @@ from starling.kernels.csr import csr_from_pairs, transpose
 from starling.kernels.csr_files import csr_out_of_core
 from starling.kernels.dedupe import dedupe_pairs
 from starling.kernels.degrees import count_degrees
+from starling.kernels.dropout import drop_features
 from starling.kernels.relabel import relabel_map, unique_relabel, unique_relabel_with
 from starling.kernels.symmetrise import symmetrise
 
@@ -35,7 +37,7 @@ BATCH = 1_000_000
 
 @dataclass(frozen=True)
 class Measurement:
-    """Seconds of every repeat of one way to do a job over `items` edges or ids."""
+    """Seconds of every repeat of one way to do a job over `items` edges, ids or numbers."""
 
     job: str
     way: str
@@ -95,6 +97,13 @@ def measure(nodes: int, edges: int, repeats: int) -> list[Measurement]:
     matrix = csr_array((csr.edge, csr.neighbours, csr.offsets), shape=(nodes, nodes))
     ids = np.ascontiguousarray(pairs[:BATCH, 0])
     places = relabel_map(nodes)
+    rows = np.random.default_rng(0).normal(size=(20_000, 128)).astype(np.float32)
+    tensor, dropped, positions, key = (
+        torch.from_numpy(rows),
+        np.empty_like(rows),
+        np.arange(len(rows)),
+        stream_key(1, "dropout"),
+    )
     jobs: dict[str, tuple[int, dict[str, Callable[[], object]]]] = {
         "degrees": (
             edges,
@@ -129,6 +138,13 @@ def measure(nodes: int, edges: int, repeats: int) -> list[Measurement]:
                 "Starling, by hash": lambda: unique_relabel(ids),
                 "Starling, by map": lambda: unique_relabel_with(places, ids),
                 "NumPy": lambda: numpy_relabel(ids),
+            },
+        ),
+        "dropout of 20,000 rows": (
+            rows.size,
+            {
+                "Starling, by node and feature": lambda: drop_features(rows, positions, key, 0.5, dropped),
+                "torch": lambda: torch.nn.functional.dropout(tensor, 0.5),
             },
         ),
     }

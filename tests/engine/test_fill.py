@@ -22,9 +22,12 @@ def test_global_is_filled_once(tmp_path: Path) -> None:
     first, second = (filler.fill(plan) for epoch in (1, 2) for plan in strategy.plans(epoch))
     assert first.x is second.x is source.x
     assert first.views[0].graph is first.views[1].graph is second.views[0].graph is source.whole
-    assert first.views[0].constants is second.views[1].constants is source.constants
+    assert first.views[0].constants is second.views[1].constants is source.constants(keep=True)
     assert (first.views[0].moment.seed, first.views[0].moment.epoch, second.views[0].moment.epoch) == (5, 1, 2)
-    assert Filler(source, reuse=False).fill(strategy.plan(1, 0)).views[0].constants is None
+    not_kept = Filler(source, reuse=False).fill(strategy.plan(1, 0)).views[0]
+    assert not_kept.is_constant(source.x)
+    assert not_kept.constants is not None
+    assert not not_kept.constants.keep
 
 
 def test_blocks_carry_whole_degrees_positions_and_edge_tables(tmp_path: Path) -> None:

@@ -149,6 +149,8 @@ def cut(
     place = owner[pairs[:, 1]] if edge_owner is None else edge_owner
     degree = torch.bincount(pairs[:, 1], minlength=nodes)
     weighted = torch.zeros(nodes).index_add(0, pairs[:, 1], tables["edge_weight"])
+    looped = torch.zeros(nodes, dtype=torch.bool)
+    looped[pairs[pairs[:, 0] == pairs[:, 1], 0]] = True
     by_relation = torch.zeros(nodes, relations).index_put(
         (pairs[:, 1], tables["edge_type"]), torch.ones(len(pairs)), accumulate=True
     )
@@ -162,7 +164,7 @@ def cut(
         destinations = nodes if spread else len(owned[worker])
         graph = graph_of_edges(
             number[pairs[mine]], nodes, destinations, degree=degree[local[worker]], weighted_degree=weighted[local[worker]],
-            relation_degree=by_relation[local[worker]][:destinations], position=local[worker],
+            relation_degree=by_relation[local[worker]][:destinations], position=local[worker], looped=looped[local[worker]],
             **{name: table[mine] for name, table in tables.items()},
         )  # fmt: skip
         changed = {f.name: getattr(graph, f.name) for f in fields(graph)} | {"outputs": len(owned[worker])}

@@ -10,14 +10,20 @@ from starling.nn.view import View
 
 
 def edges(nodes: int, destinations: int, count: int, seed: int, *, loops: bool = True) -> Tensor:
-    """Random pairs; destination 0 hears from everybody, the last destination from nobody, the first edge is there twice."""
+    """Random pairs; destination 0 hears from everybody, the last destination from nobody, the first edge is there twice.
+
+    Some nodes have a self-loop, none has two.
+    """
     generator = torch.Generator().manual_seed(seed)
     source = torch.randint(nodes, (count,), generator=generator)
     target = torch.randint(max(destinations - 1, 1), (count,), generator=generator)
     hub = torch.stack([torch.arange(nodes), torch.zeros(nodes, dtype=torch.int64)], 1)
     pairs = torch.cat([torch.stack([source, target], 1), hub])
     pairs = torch.cat([pairs, pairs[:1]])
-    return pairs if loops else pairs[pairs[:, 0] != pairs[:, 1]]
+    loop = pairs[:, 0] == pairs[:, 1]
+    nodes_with_one = pairs[loop, 0].unique()
+    pairs = pairs[~loop]
+    return torch.cat([pairs, nodes_with_one[:, None].expand(-1, 2)]) if loops else pairs
 
 
 def make(bipartite: bool = False, *, loops: bool = True, nodes: int = 11, count: int = 30, seed: int = 0) -> LocalGraph:

@@ -100,26 +100,15 @@ def shake(module: nn.Module) -> nn.Module:
 
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(6, 3), (3, 6)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gcn_is_pygs(fan_in: int, fan_out: int, weighted: bool) -> None:
+@pytest.mark.parametrize("loops", [False, True])
+def test_gcn_is_pygs(fan_in: int, fan_out: int, weighted: bool, loops: bool) -> None:
     from torch_geometric.nn import GCNConv
 
-    graph, layer = make(loops=False), GCN(fan_in, fan_out, edge_weights=weighted)
+    graph, layer = make(loops=loops), GCN(fan_in, fan_out, edge_weights=weighted)
     theirs = shake(GCNConv(fan_in, fan_out))
     copy({"weight": (theirs, "T:lin.weight"), "bias": (theirs, "bias")}, theirs, layer)
     assert graph.edge_weight is not None
     both(layer, theirs, graph, fan_in, False, *([graph.edge_weight] if weighted else []))
-
-
-def test_self_loops_of_the_graph_are_edges_like_others() -> None:
-    """PyG puts its self-loop in their place; ours comes on top, as an explicit one does in PyG."""
-    from torch_geometric.nn import GCNConv
-
-    graph, layer = make(loops=True), GCN(6, 3)
-    theirs = shake(GCNConv(6, 3, add_self_loops=False))
-    copy({"weight": (theirs, "T:lin.weight"), "bias": (theirs, "bias")}, theirs, layer)
-    h, loops = rows(graph, 6), torch.arange(graph.sources).expand(2, -1)
-    expected = theirs(h, torch.cat([edge_index(graph), loops], 1))
-    torch.testing.assert_close(layer(View(graph), h), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("bipartite", [False, True])
@@ -162,10 +151,11 @@ def test_lstm_reads_each_row_by_itself() -> None:
 
 @pytest.mark.parametrize(("heads", "average"), [(1, False), (3, False), (3, True)])
 @pytest.mark.parametrize("bipartite", [False, True])
-def test_gat_is_pygs(heads: int, average: bool, bipartite: bool) -> None:
+@pytest.mark.parametrize("loops", [False, True])
+def test_gat_is_pygs(heads: int, average: bool, bipartite: bool, loops: bool) -> None:
     from torch_geometric.nn import GATConv
 
-    width, graph = 4, make(bipartite, loops=False)
+    width, graph = 4, make(bipartite, loops=loops)
     fan_out = width if average else width * heads
     layer = GAT(5, fan_out, heads=heads, average=average)
     theirs = shake(GATConv(5, width, heads, concat=not average))
@@ -206,10 +196,11 @@ def test_gate_message_is_the_formula() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_gatv2_is_pygs(heads: int) -> None:
+@pytest.mark.parametrize("loops", [False, True])
+def test_gatv2_is_pygs(heads: int, loops: bool) -> None:
     from torch_geometric.nn import GATv2Conv
 
-    graph, layer = make(loops=False), GATv2(5, 4 * heads, heads=heads)
+    graph, layer = make(loops=loops), GATv2(5, 4 * heads, heads=heads)
     theirs = shake(GATv2Conv(5, 4, heads))
     names = {"source": "T:lin_l.weight", "target": "T:lin_r.weight", "vector": "att", "bias": "bias"}
     names |= {"source_bias": "lin_l.bias", "target_bias": "lin_r.bias"}
@@ -242,10 +233,11 @@ def test_gin_is_pygs() -> None:
     both(layer, theirs, graph, 4, True)
 
 
-def test_sgc_is_pygs() -> None:
+@pytest.mark.parametrize("loops", [False, True])
+def test_sgc_is_pygs(loops: bool) -> None:
     from torch_geometric.nn import SGConv
 
-    graph, model = make(loops=False), SGC(5, 3, hops=3)
+    graph, model = make(loops=loops), SGC(5, 3, hops=3)
     theirs = shake(SGConv(5, 3, K=3))
     copy({"linear.weight": (theirs, "T:lin.weight"), "linear.bias": (theirs, "lin.bias")}, theirs, model)
     both(model, theirs, graph, 5, False)

@@ -97,14 +97,16 @@ def test_a_python_gather_with_an_unnamed_parameter_is_refused() -> None:
 def test_plain_twins_agree(graph: LocalGraph) -> None:
     """What runs on other devices gives what the kernels give."""
     h, view = rows(graph, 6), View(graph)
-    own = torch.ones(graph.outputs)
+    looped = torch.zeros(graph.outputs, dtype=torch.bool)
+    looped[graph.edge_destination[graph.neighbours == graph.edge_destination]] = True
+    own = 1 - looped.float()
     expected = view.aggregate(Copy(graph.edge_weight, graph.gcn_scale, graph.gcn_scale[: graph.destinations], True), "sum", h)
     factors = {"source_scale": graph.gcn_scale, "row_scale": graph.gcn_scale[: graph.destinations], "own_weight": own}
     torch.testing.assert_close(plain.sum_neighbours(graph, h, edge_weight=graph.edge_weight, **factors), expected)
     torch.testing.assert_close(plain.max_neighbours(graph, h), view.aggregate(Copy(), "max", h))
     source, target = (torch.randn(2, 3, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
     by_head = [(h.view(-1, 2, 3) * vector).sum(-1) for vector in (source, target)]
-    loops = leaky_relu(by_head[0] + by_head[1], 0.2)[: graph.outputs]
+    loops = leaky_relu(by_head[0] + by_head[1], 0.2)[: graph.outputs].masked_fill(looped[:, None], -1e30)
     gather = Attention(source, target, edge_rows=graph.edge_attr, dropout=0.4)
     score = plain.additive_score(graph, by_head[0], by_head[1], 0.2)
     masks = view._attention_masks(gather, score)
@@ -114,6 +116,22 @@ def test_plain_twins_agree(graph: LocalGraph) -> None:
     out, _ = plain.attend(graph, h, score)
     pairs = PairAttention(source, h[: graph.destinations], self_loop=False)
     torch.testing.assert_close(out, view.aggregate(pairs, "softmax", h))
+
+
+def test_a_loop_of_the_graph_counts_once_however_it_was_sampled() -> None:
+    """Node 0 has a loop and in-edges from 1 and 2, all rows one: with its own row a sum of 3, whether the loop was taken or not."""
+    h, degree = torch.ones(3, 1), torch.tensor([3, 1, 1])
+    looped, own = torch.tensor([True, False, False]), Copy(self_loop=True)
+    whole = local_graph(torch.tensor([0, 3]), torch.tensor([1, 0, 2]), 3, degree=degree, looped=looped)
+    assert View(whole).aggregate(own, "sum", h).item() == 3
+    for taken, expected in (([1, 0], 1 + 1.5), ([1, 2], 1 + 3)):  # 2 of 3 edges: each counts 1.5 times, but the loop once
+        some = local_graph(
+            torch.tensor([0, 2]), torch.tensor(taken), 3, degree=degree, looped=looped, row_scale=torch.tensor([1.5])
+        )
+        assert View(some).aggregate(own, "sum", h).item() == expected
+    by_edge = replace(whole, edge_scale=torch.tensor([2.0, 5.0, 1.0]))
+    assert View(by_edge).aggregate(own, "sum", h).item() == 2 + 1 + 1
+    assert whole.gcn_scale.tolist() == pytest.approx([3**-0.5, 2**-0.5, 2**-0.5])
 
 
 def test_sampling_scales_make_sums_and_means_those_of_all_edges() -> None:
@@ -179,7 +197,7 @@ def test_aggregates_of_constant_features_are_computed_once_and_equal(name: str) 
             calls.append("")
             return View.linear(self, *arguments)  # type: ignore[arg-type]
 
-    plain_view, kept = Counting(graph), Counting(graph, constants=Constants(h))
+    plain_view, kept = Counting(graph, constants=Constants(h, keep=False)), Counting(graph, constants=Constants(h))
     expected = model(plain_view, h)
     without, calls[:] = len(calls), []
     for _ in range(3):

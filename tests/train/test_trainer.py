@@ -67,9 +67,10 @@ def test_losses_equal_plain_torch(tmp_path: Path) -> None:
     result = fit(tmp_path, "run", {"optimizer": {"name": "sgd", "lr": 0.5, "weight_decay": 0.01, "momentum": 0.5}})
     first = build_model(ModelSpec("gcn", 8, 3, settings={"hidden": 8}), 0).state_dict()
     weights = [first[f"graph_layers.{k}.{name}"].clone().requires_grad_() for k in (0, 1) for name in ("weight", "bias")]
-    adjacency = torch.eye(60)
+    adjacency = torch.zeros(60, 60)
     for source, destination in graph.edges.tolist():
         adjacency[destination, source] += 1
+    adjacency += torch.diag((adjacency.diagonal() == 0).float())  # a loop for every node that has none
     scale = (adjacency.sum(1)).rsqrt()
     adjacency = scale[:, None] * adjacency * scale
     x, y = torch.from_numpy(np.array(graph.node_table("x"))), torch.from_numpy(np.array(graph.node_table("y")))
@@ -162,10 +163,15 @@ def test_full_neighbours_equal_global(strategy: dict[str, Any], model: str, tmp_
     assert other.losses == pytest.approx(whole.losses, rel=2e-5)
 
 
-def test_reuse_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hidden", [2, 16], ids=["narrowing", "widening"])
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+def test_reuse_changes_no_bit(tmp_path: Path, model: str, hidden: int) -> None:
+    """Also where a layer narrows, and would multiply first if its input were not constant."""
     trainable_graph(tmp_path / "g")
-    kept, not_kept = (fit(tmp_path, str(reuse), {"run": {"reuse": reuse}}) for reuse in (True, False))
-    assert kept.losses == pytest.approx(not_kept.losses, rel=1e-5)
+    changes: Tables = {"model": {"name": model, "hidden": hidden}}
+    kept, not_kept = (fit(tmp_path, str(reuse), changes, {"run": {"reuse": reuse}}) for reuse in (True, False))
+    assert kept.losses == not_kept.losses
+    assert kept.scores == not_kept.scores
 
 
 def test_a_small_budget_changes_nothing(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from starling.engine.source import GraphSource
-from starling.nn.graph import LocalGraph
+from starling.nn.graph import LocalGraph, loops_among
 from starling.nn.inputs import LearntRows, input_rows
 from starling.nn.reuse import Constants
 from starling.nn.view import Moment, View
@@ -95,8 +95,8 @@ class Filler:
                 self._graphs[block] = graph if self._device.type == "cpu" else graph.to(self._device)
         given, learnt = self._source.step_rows(None if whole else plan.inputs, repeats=plan.repeats)
         x, constants = given.to(self._device), None
-        if self._reuse and whole and learnt is None:
-            constants = self._source.constants if x is given else Constants(x)
+        if whole and learnt is None:
+            constants = self._source.constants(keep=self._reuse) if x is given else Constants(x, keep=self._reuse)
         layers = tuple(self._graphs[block] for block in plan.blocks)
         self._kept = _Kept(plan.inputs, plan.blocks, layers, x, learnt, constants)
         return self._kept
@@ -116,6 +116,7 @@ class Filler:
             block.destinations,
             degree=source.degree[index] if block.degree is None else torch.from_numpy(block.degree),
             weighted_degree=None if source.weighted_degree is None else source.weighted_degree[index],
+            looped=loops_among(source.looped, index),
             row_scale=_tensor(block.row_scale),
             edge_scale=_tensor(block.edge_scale),
             position=torch.from_numpy(source.position_of(rows)),

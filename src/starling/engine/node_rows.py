@@ -28,10 +28,15 @@ class NodeRows:
     def _fixed_x(self) -> Tensor:
         return torch.from_numpy(self.features.all())
 
+    def constants(self, *, keep: bool) -> Constants | None:
+        """`x` as rows whose aggregates are kept, for training and evaluation alike, or not; None where rows are learnt."""
+        if self.features.learnt:
+            return None
+        return self._kept_constants if keep else Constants(self.x, keep=False)
+
     @cached_property
-    def constants(self) -> Constants | None:
-        """Aggregates of `x` over the whole graph, kept for training and evaluation alike; None where rows are learnt."""
-        return None if self.features.learnt else Constants(self.x)
+    def _kept_constants(self) -> Constants:
+        return Constants(self.x)
 
     def step_rows(self, index: NDArray[Any] | None, *, repeats: bool = False) -> tuple[Tensor, LearntRows | None]:
         """What a step reads of these nodes (None: of all): features, and rows that are learnt, if there are such."""

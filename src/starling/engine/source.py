@@ -24,7 +24,8 @@ from starling.engine.features import Features, Normalize, Total, in_memory, norm
 from starling.engine.node_rows import NodeRows
 from starling.engine.typed_features import TypedFeatures, joined_features, node_features, shard_features
 from starling.kernels.csr import Csr, csr_from_pairs
-from starling.nn.graph import LocalGraph
+from starling.kernels.loops import looped_rows
+from starling.nn.graph import LocalGraph, loops_of
 from starling.store.graph import CsrTable, open_graph
 from starling.store.parts import Parts, open_parts
 from starling.store.parts_manifest import PartsManifest
@@ -99,6 +100,11 @@ class GraphSource(NodeRows):
         return torch.segment_reduce(weight.float(), "sum", lengths=self.degree, unsafe=True, initial=0.0)
 
     @cached_property
+    def looped(self) -> Tensor:
+        """Whether each node has a self-loop, as `LocalGraph.looped` has it."""
+        return loops_of(looped_rows(self.incoming, self.nodes))
+
+    @cached_property
     def whole(self) -> LocalGraph:
         """The whole graph as a layer sees it, made once, so that what kernels prepare for it is made once."""
         return LocalGraph(
@@ -107,6 +113,7 @@ class GraphSource(NodeRows):
             self.nodes,
             self.nodes,
             weighted_degree=self.weighted_degree,
+            looped=self.looped,
             **{f"edge_{name}": table for name, table in self.edge_tables.items()},
         )
 

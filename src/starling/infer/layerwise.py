@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from starling.engine.source import GraphSource
 from starling.infer.row_table import RowTable
 from starling.kernels.frontier import FrontierPool, cut_by_sources
-from starling.nn.graph import LocalGraph
+from starling.nn.graph import LocalGraph, loops_among
 from starling.nn.model import LayeredModel
 from starling.nn.pyg import PygLayer
 from starling.nn.view import View
@@ -56,7 +56,7 @@ class Inference:
         return 4 * (rows + len(source.incoming.neighbours) * numbers_an_edge(model)) <= self.memory
 
     def _at_once(self, model: nn.Module) -> RowTable:
-        graph, x, constants = self.source.whole, self.source.x, self.source.constants if self.reuse else None
+        graph, x, constants = self.source.whole, self.source.x, self.source.constants(keep=self.reuse)
         if self.device != "cpu":
             graph, x, constants = graph.to(self.device), x.to(self.device), None
         found: Tensor = model(View(graph, constants=constants), x)
@@ -124,6 +124,7 @@ def _block(source: GraphSource, start: int, stop: int, pool: FrontierPool) -> tu
         stop - start,
         degree=source.degree[index],
         weighted_degree=None if source.weighted_degree is None else source.weighted_degree[index],
+        looped=loops_among(source.looped, index),
         position=torch.from_numpy(source.position_of(rows)),
         **{f"edge_{name}": table[first:end] for name, table in source.edge_tables.items()},
     )

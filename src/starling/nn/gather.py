@@ -20,8 +20,8 @@ Reduce = Literal["sum", "mean", "max", "softmax"]
 class Copy:
     """The source's row, times factors: row_v · Σ (edge_e · source_u · x_u), plus own_v · source_v · x_v for a self-loop.
 
-    `edge_weight` [E], `source_scale` [S], `row_scale` [D]; `self_loop` adds each destination's own row once. Factors that are
-    None are one. With `max` no factor may be given.
+    `edge_weight` [E], `source_scale` [S], `row_scale` [D]; `self_loop` adds each destination's own row once, unless the graph
+    has that loop. Factors that are None are one. With `max` no factor may be given.
     """
 
     edge_weight: Tensor | None = None

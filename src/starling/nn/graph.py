@@ -11,10 +11,15 @@ from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from starling.core.errors import InputError
 from starling.kernels.adjacency import Adjacency, adjacency
+from starling.kernels.loops import loop_entries
+
+NO_LOOPS = torch.empty(0, dtype=torch.bool)
+"""`LocalGraph.looped` of a graph in which no node has a self-loop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +30,8 @@ class LocalGraph:
     Degrees are those of the whole graph, so that normalisation does not depend on how it was cut:
     - `degree` [S] in-edges of each row, `weighted_degree` [S] the sum of their weights;
     - `relation_degree` [D, R] in-edges of each destination by relation, among this layer's edges but all workers'; needed where
-      they lie with several.
+      they lie with several;
+    - `looped` [S] whether a row's node has a self-loop, `NO_LOOPS` where none has; looked for among the edges here if not given.
     Where edges were sampled, `row_scale` [D] or `edge_scale` [E] (1 / probability) makes sums and means unbiased.
     `position` [S] is each row's node in the imported graph: dropout is keyed by it.
     """
@@ -41,6 +47,7 @@ class LocalGraph:
     degree: Tensor | None = None
     weighted_degree: Tensor | None = None
     relation_degree: Tensor | None = None
+    looped: Tensor | None = None
     row_scale: Tensor | None = None
     edge_scale: Tensor | None = None
     position: Tensor | None = None
@@ -91,19 +98,67 @@ class LocalGraph:
 
     @cached_property
     def gcn_scale(self) -> Tensor:
-        """GCN's (degree + 1)^-1/2 of every source, float32 [S], the one being the self-loop."""
-        return (self._whole_degree("degree").float() + 1).rsqrt()
+        """GCN's degree^-1/2 of every source, float32 [S], in the graph in which every node has a self-loop."""
+        return (self._whole_degree("degree").float() + self._loops_to_add).clamp(min=1).rsqrt()
 
     @cached_property
     def weighted_gcn_scale(self) -> Tensor:
-        """`gcn_scale` with edge weights in place of a count of edges."""
-        return (self._whole_degree("weighted_degree").float() + 1).rsqrt()
+        """`gcn_scale` with edge weights in place of a count of edges; zero for a row of no weight."""
+        degree = self._whole_degree("weighted_degree").float() + self._loops_to_add
+        return torch.where(degree > 0, degree.rsqrt(), 0.0)
 
     @cached_property
     def weighted_mean_scale(self) -> Tensor:
         """The factor that makes a destination's sum of weighted rows a weighted mean, float32 [D]; 1 for rows of no weight."""
         total = self._whole_degree("weighted_degree")[: self.destinations].float()
         return 1.0 / torch.where(total == 0, 1.0, total)
+
+    @cached_property
+    def loop_entry(self) -> Tensor:
+        """Where each destination's self-loop stands among the edges here, int64 [outputs]; −1 where it has none, or not here."""
+        if self.looped is not None and not len(self.looped):
+            return torch.full((self.outputs,), -1, device=self.device)
+        entries = loop_entries(self.offsets[: self.outputs + 1].cpu().numpy(), self.neighbours.cpu().numpy())
+        return torch.from_numpy(entries).to(self.device)
+
+    @cached_property
+    def own_weight(self) -> Tensor:
+        """How much a destination's own row counts beside its in-edges, if every node is to have a self-loop, float32 [outputs].
+
+        Once, or where the graph has the loop not at all. A loop that was sampled counts `scale` times: 1 − `scale` makes it once.
+        """
+        entry = self.loop_entry
+        here = entry >= 0
+        if self.row_scale is None and self.edge_scale is None:
+            return 1 - here.float()
+        scale = torch.ones(self.outputs, device=self.device)
+        if self.row_scale is not None:
+            scale = scale * self.row_scale[: self.outputs]
+        if self.edge_scale is not None and self.edges:
+            scale = scale * self.edge_scale[entry.clamp(min=0)]
+        return torch.where(here, 1 - scale, 1.0)
+
+    @cached_property
+    def spread_own_weight(self) -> Tensor:
+        """`own_weight` without a look at the lists, where loops may lie with other workers and are never left out [outputs]."""
+        scale = 1.0 if self.row_scale is None else self.row_scale[: self.outputs]
+        return 1 - self.has_loop.float() * scale
+
+    @cached_property
+    def has_loop(self) -> Tensor:
+        """Whether each destination's node has a self-loop anywhere, bool [outputs]."""
+        if self.looped is None:
+            return self.loop_entry >= 0
+        return (
+            self.looped[: self.outputs] if len(self.looped) else torch.zeros(self.outputs, dtype=torch.bool, device=self.device)
+        )
+
+    @property
+    def _loops_to_add(self) -> Tensor | int:
+        """One for every source without a self-loop of its own [S]."""
+        if self.looped is not None:
+            return 1 - self.looped.float() if len(self.looped) else 1
+        return 1 - torch.nn.functional.pad((self.loop_entry >= 0).float(), (0, self.sources - self.outputs))
 
     def row_prefix(self, values: Tensor) -> Tensor:
         """The values of the destinations, one object as long as `values` is: what is kept by identity stays found."""
@@ -130,6 +185,16 @@ class LocalGraph:
         """The same graph with its tensors on another device."""
         moved = {f.name: value.to(device) for f in fields(self) if isinstance(value := getattr(self, f.name), Tensor)}
         return replace(self, **moved)  # type: ignore[arg-type]
+
+
+def loops_of(looped: NDArray[np.bool_]) -> Tensor:
+    """`LocalGraph.looped` of a graph in which these rows have self-loops."""
+    return torch.from_numpy(looped) if looped.any() else NO_LOOPS
+
+
+def loops_among(looped: Tensor, rows: Tensor) -> Tensor:
+    """`LocalGraph.looped` of some rows of a graph."""
+    return looped[rows] if len(looped) else looped
 
 
 def local_graph(

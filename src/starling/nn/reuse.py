@@ -26,9 +26,14 @@ class _Entry:
 
 
 class Constants:
-    """Rows that do not change while this object lives, and their aggregates. One object serves all steps on the same graph."""
+    """Rows that do not change while this object lives, and their aggregates. One object serves all steps on the same graph.
 
-    def __init__(self, features: Tensor) -> None:
+    Without `keep` every step makes its aggregates anew, but layers still know that rows are constant and aggregate before they
+    multiply, as they do where aggregates are kept: keeping them changes no bit.
+    """
+
+    def __init__(self, features: Tensor, *, keep: bool = True) -> None:
+        self.keep = keep
         self._rows = [(features, features._version)]
         self._entries: list[_Entry] = []
 
@@ -42,6 +47,8 @@ class Constants:
 
     def once(self, graph: LocalGraph, gather: Copy, reduce: Reduce, rows: Tensor, compute: Callable[[], Tensor]) -> Tensor:
         """The kept aggregate, computed the first time."""
+        if not self.keep:
+            return compute()
         for entry in self._entries:
             if entry.graph is graph and entry.rows is rows and entry.reduce == reduce and _same(entry.gather, gather):
                 return entry.aggregate

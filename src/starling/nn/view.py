@@ -25,6 +25,9 @@ from starling.nn.relation_bases import bases_are_cheaper, sum_bases
 from starling.nn.relations import relations_of, sum_relations
 from starling.nn.reuse import Constants
 
+_NEXT_TO_NOTHING = -1e30
+"""A score whose weight is zero beside any other; unlike −∞ it stays a number where a worker has no other."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -110,7 +113,9 @@ class View:
             edge_weight = _product(edge_weight, graph.row_scale[graph.edge_destination])
         else:
             row_scale = _product(row_scale, graph.row_scale)
-        own = torch.ones(graph.outputs, device=graph.device) if gather.self_loop else None
+        own = None
+        if gather.self_loop:
+            own = graph.spread_own_weight if self.exchange.spread else graph.own_weight
         return {"edge_weight": edge_weight, "source_scale": gather.source_scale, "row_scale": row_scale, "own_weight": own}
 
     def _max(self, rows: Tensor) -> Tensor:
@@ -129,7 +134,7 @@ class View:
         target = rows[: graph.destinations] @ _by_heads(gather.target_vector)
         own = None
         if gather.self_loop:
-            own = leaky_relu(source[: graph.outputs] + target[: graph.outputs], gather.slope)
+            own = self._unless_looped(leaky_relu(source[: graph.outputs] + target[: graph.outputs], gather.slope))
         if rows.device.type != "cpu":
             score = plain.additive_score(graph, source, target, gather.slope, gather.edge_score)
             masks = self._attention_masks(gather, score)
@@ -147,7 +152,7 @@ class View:
         own = None
         if gather.self_loop:
             both = leaky_relu(rows[: graph.outputs] + target[: graph.outputs], gather.slope)
-            own = both @ _by_heads(gather.vector)
+            own = self._unless_looped(both @ _by_heads(gather.vector))
         if rows.device.type != "cpu":
             score = plain.pair_score(graph, rows, target, gather.vector, gather.slope)
             out, log_sum = plain.attend(graph, rows, score, own_score=own, **self._attention_masks(gather, score))
@@ -208,6 +213,11 @@ class View:
         total = torch.where(total == 0, 1.0, total)
         spread_total = torch.cat([total.repeat_interleave(part // heads, 1) for part in (width, out.shape[1] - width)], 1)
         return whole[:, :-heads] / spread_total
+
+    def _unless_looped(self, own_score: Tensor) -> Tensor:
+        """Scores of self-loops [outputs, H], next to nothing for rows that have one among their edges: it counts once."""
+        looped = self.graph.has_loop if self.exchange.spread else self.graph.loop_entry >= 0
+        return own_score.masked_fill(looped[:, None], _NEXT_TO_NOTHING)
 
     def _edge_dropout(self, gather: Attention | PairAttention) -> attend.EdgeDropout | None:
         if gather.dropout == 0:

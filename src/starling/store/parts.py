@@ -166,6 +166,11 @@ class Shard:
         return self._array(layout.OUT_DEGREE)
 
     @cached_property
+    def looped(self) -> NDArray[np.bool_] | None:
+        """Whether every local node has a self-loop [N + H]; None where no node of the graph has one."""
+        return self._array(layout.LOOPED) if self.parts.looped else None
+
+    @cached_property
     def type_row(self) -> NDArray[Any]:
         """Row of each owned node in the tables of its own type [N]; only where nodes have types."""
         if not self.parts.node_types:

@@ -32,7 +32,7 @@ class PartsManifest(Manifest):
     """A partitioned graph on disk (docs/formats.md).
 
     Tables name their files inside a shard directory; their shape is that of the whole graph's table. `input` is the SHA-256 of
-    the edges that were partitioned.
+    the edges that were partitioned. `looped`: some nodes have self-loops, which the shards tell.
     """
 
     format: Literal["starling-parts"] = "starling-parts"
@@ -44,6 +44,7 @@ class PartsManifest(Manifest):
     nodes: Count
     edges: Count
     directed: bool
+    looped: bool
     offsets: tuple[Count, ...]
     shards: tuple[PartRecord, ...]
     method: str

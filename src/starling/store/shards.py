@@ -26,7 +26,16 @@ from starling.core.memory import format_bytes
 from starling.core.npy import NpyReader, save_array
 from starling.core.progress import SILENT, Progress
 from starling.store.parts_manifest import PartRecord, PartsManifest
-from starling.store.shard_layout import CLUSTER_TABLE, EDGE_TABLES, IN_DEGREE, NODE_TABLES, OUT_DEGREE, POSITION, shard_name
+from starling.store.shard_layout import (
+    CLUSTER_TABLE,
+    EDGE_TABLES,
+    IN_DEGREE,
+    LOOPED,
+    NODE_TABLES,
+    OUT_DEGREE,
+    POSITION,
+    shard_name,
+)
 from starling.store.sharding.budget import LEAST_WORKING_MEMORY, Budget
 from starling.store.sharding.entries import sort_edges
 from starling.store.sharding.in_edges import InEdgesWriter
@@ -43,7 +52,7 @@ if TYPE_CHECKING:
 
 MOST_HALO_HOPS = 3
 EDGE_PART, CLUSTERS = "edge_part.npy", "cluster.npy"
-_BYTES_PER_NODE = 44
+_BYTES_PER_NODE = 45
 _BYTES_PER_EDGE_OF_A_BLOCK = 80  # read, relabelled, sorted and written, a few blocks at a time
 PROGRAM_BYTES = 216 << 20
 """What the interpreter and compiled code hold, whatever the graph: the part of `--memory` that is not for data."""
@@ -115,6 +124,7 @@ def build_parts(
             if halo_hops <= 1:  # with more hops, other parts read these rows too
                 entries.remove(part)
             task.advance(1)
+    looped = survey.looped is not None
     del survey, writer
     write_send_lists(shards, order.offsets, max(1, halo_hops), progress, memory=settings.budget.left())
     _cut_node_tables(graph, order, shards, scratch, settings, progress)
@@ -123,7 +133,7 @@ def build_parts(
         if name.startswith("ids."):
             shutil.copyfile(graph.path / name, staging / name)
     shutil.rmtree(scratch)
-    manifest = _manifest(graph, assigned, settings, order, records, quality or {})
+    manifest = _manifest(graph, assigned, settings, order, records, looped, quality or {})
     return manifest.model_copy(update={"node_tables": manifest.node_tables | clusters}).seal(staging)
 
 
@@ -192,6 +202,8 @@ def _build_shard(
     save_array(shard / POSITION, positions)
     save_array(shard / IN_DEGREE, survey.in_degree[positions])
     save_array(shard / OUT_DEGREE, survey.out_degree[positions])
+    if survey.looped is not None:
+        save_array(shard / LOOPED, survey.looped[positions])
     columns = len(positions)
     del positions
     transposing = scratch / "transpose"
@@ -246,6 +258,7 @@ def _manifest(
     settings: ShardSettings,
     order: NodeOrder,
     records: list[PartRecord],
+    looped: bool,
     quality: dict[str, Note],
 ) -> PartsManifest:
     whole = graph.manifest
@@ -257,6 +270,7 @@ def _manifest(
         nodes=whole.nodes,
         edges=whole.edges,
         directed=whole.directed,
+        looped=looped,
         offsets=tuple(order.offsets.tolist()),
         shards=tuple(records),
         method=assigned.method,

@@ -137,6 +137,7 @@ def _fetcher(config: RunConfig, source: WorkerSource, store: KeyValueStore, feat
         row_of=source.features.row_of if isinstance(source.features, EmbeddedFeatures) else None,
         weights=None if before is None else partial(before.weights, store.places),
         degrees=None if before is None else partial(before.degrees, store.places),
+        loops=None if before is None else partial(before.loops, store.places),
         **more,
     )
 

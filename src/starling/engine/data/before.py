@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.times import no_later
-from starling.engine.data.kept_lists import of_kept
+from starling.engine.data.kept_lists import looped_by, of_kept
 from starling.engine.data.neighbours import MakeHops
 from starling.engine.data.places import Places
 from starling.plan.source import NeighbourSource
@@ -38,6 +38,11 @@ class EdgesBefore:
         shard = places.parts.shard(part)
         before = np.concatenate([[0], np.cumsum(no_later(np.asarray(shard.edge_table("time")), self.time))])
         return np.diff(before[np.asarray(shard.incoming.offsets[: shard.owned + 1])])
+
+    def loops(self, places: Places, part: int) -> NDArray[np.bool_]:
+        """Which of a part's own nodes have a self-loop among the edges."""
+        shard = places.parts.shard(part)
+        return looped_by(shard, no_later(np.asarray(shard.edge_table("time")), self.time))
 
     def weights(self, places: Places, part: int) -> NDArray[np.float32]:
         """The weight of each edge of a part, 0 of later ones: what weighted degrees are summed from."""

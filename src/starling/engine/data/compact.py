@@ -17,7 +17,7 @@ from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.traffic import make_traffic
 from starling.engine.source import edge_tensor
-from starling.nn.graph import LocalGraph
+from starling.nn.graph import NO_LOOPS, LocalGraph
 from starling.nn.view import Moment, View
 from starling.plan.batch import Block
 
@@ -95,6 +95,7 @@ def _local_graph(fetched: FetchedRows, block: Block, tables: dict[str, NDArray[A
         block.destinations,
         degree=torch.from_numpy(fetched.degree[:sources] if block.degree is None else block.degree),
         weighted_degree=None if weighted is None else torch.from_numpy(weighted[:sources]),
+        looped=NO_LOOPS if fetched.looped is None else torch.from_numpy(fetched.looped[:sources]),
         row_scale=None if block.row_scale is None else torch.from_numpy(block.row_scale),
         edge_scale=None if block.edge_scale is None else torch.from_numpy(block.edge_scale),
         position=torch.from_numpy(fetched.position[:sources]),

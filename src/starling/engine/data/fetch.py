@@ -39,6 +39,8 @@ class FetchedRows:
     position: NDArray[np.int64]
     degree: NDArray[np.int64]
     weighted_degree: NDArray[np.float32] | None
+    looped: NDArray[np.bool_] | None
+    """Which inputs have self-loops; None where no node of the graph has one."""
     edge_tables: tuple[dict[str, NDArray[Any]], ...]
     learnt: LearntRows | None = None
     sent: Counter[int] = field(default_factory=Counter)
@@ -49,7 +51,7 @@ class FetchedRows:
         """What it holds."""
         arrays = [self.x, self.y, self.position, self.degree]
         arrays += [table for of_block in self.edge_tables for table in of_block.values()]
-        arrays += [] if self.weighted_degree is None else [self.weighted_degree]
+        arrays += [array for array in (self.weighted_degree, self.looped) if array is not None]
         return self.sampled.nbytes + sum(array.nbytes for array in arrays) + (0 if self.learnt is None else self.learnt.nbytes)
 
     def arrived(self) -> FetchedRows:
@@ -79,15 +81,18 @@ class RowsUnderWay:
     def arrived(self) -> FetchedRows:
         """The step when all its rows have come."""
         targets, columns = len(self.sampled.scheduled.targets), self.columns.rows()
+
+        def column(name: str) -> Any:  # also of a single row, which NumPy calls contiguous whatever its strides: torch does not
+            return columns[name].copy() if name in (columns.dtype.names or ()) else None
+
         return FetchedRows(
             self.sampled,
             self.features.rows(),
             np.empty((targets, 0), np.float32) if self.y is None else self.y.rows(),
-            columns[
-                "position"
-            ].copy(),  # also of a single row, which NumPy calls contiguous whatever its strides: torch does not
-            columns["degree"].copy(),
-            columns["weighted_degree"].copy() if "weighted_degree" in (columns.dtype.names or ()) else None,
+            column("position"),
+            column("degree"),
+            column("weighted_degree"),
+            column("looped"),
             tuple({name: table.rows() for name, table in of_block.items()} for of_block in self.edge_tables),
             self.learnt,
             self.sent,
@@ -113,6 +118,7 @@ class Fetcher:
         embeddings: EmbeddingTable | None = None,
         row_of: NDArray[np.int64] | None = None,
         degrees: OfPart | None = None,
+        loops: OfPart | None = None,
         calls: Callable[[int], Calls] = lambda number: Calls(number, Channel.FETCH),
         learnt_calls: Callable[[int], Calls] = lambda number: Calls(number, Channel.EMBEDDINGS),
         counted: bool = True,
@@ -130,6 +136,8 @@ class Fetcher:
         }
         if weighted:
             columns["weighted_degree"] = (lambda part: _weight_sums(places, part, weights), np.float32)
+        if places.parts.manifest.looped:
+            columns["looped"] = (loops or (lambda part: _own(places, part, "looped")), np.bool_)
         store.add(_COLUMNS, Columns(columns))
 
     def __call__(self, sampled: Sampled) -> RowsUnderWay:

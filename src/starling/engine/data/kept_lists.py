@@ -18,6 +18,7 @@ from starling.kernels.csr import Csr, index_type
 from starling.kernels.sampling import Taken
 from starling.plan.hops import HopSampler, Moment
 from starling.plan.source import NeighbourSource
+from starling.store.parts import Shard
 
 Keep = Callable[[NeighbourSource], NDArray[np.bool_]]
 """Which entries of the lists stay."""
@@ -34,6 +35,15 @@ class OfKept(HopSampler):
         """The in-edges to compute on, as entries of the shard."""
         taken = self.sampler.take(rows, moment)
         return replace(taken, entry=self.kept[taken.entry].astype(np.int64))
+
+
+def looped_by(shard: Shard, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of a shard's own nodes have a self-loop among the entries of its lists that stay."""
+    offsets = np.asarray(shard.incoming.offsets[: shard.owned + 1])
+    row = np.repeat(np.arange(shard.owned), np.diff(offsets))
+    looped = np.zeros(shard.owned, np.bool_)
+    looped[row[(np.asarray(shard.incoming.neighbours[: offsets[-1]]) == row) & kept[: offsets[-1]]]] = True
+    return looped
 
 
 def of_kept(make_hops: MakeHops, keep: Keep) -> MakeHops:

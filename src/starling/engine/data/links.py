@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.engine.data.kept_lists import of_kept
+from starling.engine.data.kept_lists import looped_by, of_kept
 from starling.engine.data.neighbours import MakeHops
 from starling.engine.data.places import Places
 from starling.engine.data.schedule import Schedule, Scheduled
 from starling.engine.hybrid.row_requests import Addresses
+from starling.kernels.csr import Csr
 from starling.plan.links.deal import Deal
 from starling.plan.links.even import even_pairs
 from starling.plan.links.exclude import WithoutTargets
@@ -87,22 +88,33 @@ def training_degrees(places: Places, bits: NDArray[np.uint8]) -> Callable[[int],
     def of_part(part: int) -> NDArray[np.int64]:
         shard = places.parts.shard(part)
         offsets = np.asarray(shard.incoming.offsets[: shard.owned + 1])
-        number = np.asarray(shard.incoming.edge[: offsets[-1]], np.int64)
-        before = np.concatenate([[0], np.cumsum((bits[number >> 3] >> (number & 7)) & 1, dtype=np.int64)])
+        before = np.concatenate([[0], np.cumsum(_trains(shard.incoming, bits)[: offsets[-1]], dtype=np.int64)])
         return np.diff(before[offsets])
 
     return of_part
 
 
+def training_loops(places: Places, bits: NDArray[np.uint8]) -> Callable[[int], NDArray[np.bool_]]:
+    """By part: which of its own nodes have a self-loop among the training edges."""
+
+    def of_part(part: int) -> NDArray[np.bool_]:
+        shard = places.parts.shard(part)
+        return looped_by(shard, _trains(shard.incoming, bits))
+
+    return of_part
+
+
+def _trains(lists: Csr, bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which entries of the lists are training edges."""
+    number = np.asarray(lists.edge, np.int64)
+    found: NDArray[np.bool_] = (bits[number >> 3] >> (number & 7)) & 1 == 1
+    return found
+
+
 def link_hops(make_hops: MakeHops, bits: NDArray[np.uint8], deal: Deal) -> MakeHops:
     """Samplers that know training edges only, without the targets of their step."""
 
-    def trains(lists: NeighbourSource) -> NDArray[np.bool_]:
-        number = np.asarray(lists.incoming.edge, np.int64)
-        found: NDArray[np.bool_] = (bits[number >> 3] >> (number & 7)) & 1 == 1
-        return found
-
-    training = of_kept(make_hops, trains)
+    training = of_kept(make_hops, lambda lists: _trains(lists.incoming, bits))
 
     def made(lists: NeighbourSource) -> list[WithoutTargets]:
         return [WithoutTargets(sampler, lists, deal) for sampler in training(lists)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from starling.engine.source import GraphSource
-from starling.nn.graph import LocalGraph
+from starling.nn.graph import NO_LOOPS, LocalGraph
 from starling.plan.source import NeighbourSource
 from starling.stream.edges import EdgesInMemory
 
@@ -32,6 +32,8 @@ class PartSource(GraphSource):
     position: NDArray[Any]
     in_degree: NDArray[Any]
     whole_weighted_degree: NDArray[np.float32] | None = None
+    whole_looped: NDArray[np.bool_] | None = None
+    """Which rows have self-loops; None where no node of the whole graph has one."""
 
     def position_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """Where rows stood in the imported graph."""
@@ -73,6 +75,11 @@ class PartSource(GraphSource):
         return None if self.whole_weighted_degree is None else torch.from_numpy(self.whole_weighted_degree)
 
     @cached_property
+    def looped(self) -> Tensor:
+        """Whether each row has a self-loop in the whole graph."""
+        return NO_LOOPS if self.whole_looped is None else torch.from_numpy(self.whole_looped)
+
+    @cached_property
     def whole(self) -> LocalGraph:
         """All rows of the part as a layer sees them, made once."""
         return LocalGraph(
@@ -82,6 +89,7 @@ class PartSource(GraphSource):
             self.nodes,
             degree=self.degree,
             weighted_degree=self.weighted_degree,
+            looped=self.looped,
             position=torch.from_numpy(self.position.astype(np.int64)),
             **{f"edge_{name}": table for name, table in self.edge_tables.items()},
         )

@@ -119,6 +119,7 @@ class PartsSource:
             _array(shard, layout.POSITION),
             _array(shard, layout.IN_DEGREE),
             None if self.weighted_degree is None else self.weighted_degree[ids],
+            _array(shard, layout.LOOPED) if self.parts.manifest.looped else None,
             relation_names=self.relation_names,
         )
 

@@ -46,12 +46,16 @@ class BatchShare:
 
 @dataclass(frozen=True, eq=False)
 class _Reached:
-    """All nodes that a batch reads, over all workers, breadth-first: position, holder, distance from the targets, in-degree."""
+    """All nodes that a batch reads, over all workers, breadth-first: position, holder, distance from the targets, in-degree.
+
+    `looped` is one for nodes with self-loops, zero for others; None where no node of the graph has one.
+    """
 
     position: NDArray[np.int64]
     holder: NDArray[np.int64]
     distance: NDArray[np.int64]
     degree: NDArray[np.int64]
+    looped: NDArray[np.int64] | None
 
 
 class BatchCutter:
@@ -89,6 +93,7 @@ class BatchCutter:
             _Places(reached.position, reached.degree).of(position),
             np.zeros(len(position), np.int32),
             traffic,
+            None if reached.looped is None else _Places(reached.position, reached.looped).of(position) > 0,
         )
         first = reached.position[mine & (reached.distance == 0)]
         return BatchShare(graph, rows.of(np.sort(first)), entries, load)
@@ -100,11 +105,12 @@ class BatchCutter:
         for hop in range(self._layers):
             _, own = active.expand(own, lambda rows: take_all(graph.incoming, rows))
             distance = np.concatenate([distance, np.full(len(own) - len(distance), hop + 1)])
-        told = [self._everywhere(values) for values in (graph.position[own], distance, graph.in_degree[own])]
+        facts = [graph.position[own], distance, graph.in_degree[own], *([] if graph.looped is None else [graph.looped[own]])]
+        told = [self._everywhere(values) for values in facts]
         holder = np.repeat(np.arange(self._team.size), [len(part) for part in told[0]])
-        position, far, degree = (np.concatenate(parts) for parts in told)
+        position, far, degree, *looped = (np.concatenate(parts) for parts in told)
         order = np.lexsort((position, far))
-        return _Reached(position[order], holder[order], far[order], degree[order])
+        return _Reached(position[order], holder[order], far[order], degree[order], looped[0][order] if looped else None)
 
     def _workers_of(self, reached: _Reached) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Who computes each node; one that is only read stays with its holder."""

@@ -53,8 +53,8 @@ class TeamFiller:
         constants = None
         if self.first_whole:
             layers[0], sizes[0] = source.graph.whole_layer, source.size
-        if self.reuse and layers[0] is source.graph.whole_layer:
-            constants = source.constants
+        if layers[0] is source.graph.whole_layer:
+            constants = source.constants(keep=self.reuse)
         graphs = {id(source.graph.whole_layer): self.whole}
         planning = Calls(plan.number, Channel.PLAN, _TABLES)
         for layer in layers:  # one layer may stand for several
@@ -74,8 +74,7 @@ class TeamFiller:
     def whole_views(self, layers: int, number: int) -> tuple[tuple[TeamView, ...], Tensor]:
         """Views of the whole graph for an evaluation, and the own features."""
         source, calls = self.source, Calls(number, Channel.EVALUATE)
-        constants = source.constants if self.reuse else None
-        x = source.x
+        constants, x = source.constants(keep=self.reuse), source.x
         views = tuple(
             self._view(k, source.graph.whole_layer, self.whole, source.size, x, calls, Moment(), constants)
             for k in range(layers)
@@ -107,7 +106,7 @@ class TeamFiller:
         constants: Constants | None,
     ) -> TeamView:
         source, known = self.source, None
-        if number == 0 and self.mirror_x is not None and constants is None:
+        if number == 0 and self.mirror_x is not None and (constants is None or not constants.keep):
             mirrors = torch.from_numpy(layer.rows[layer.traffic.owned :].astype(np.int64) - source.graph.owned)
             known = (x, self.mirror_x if layer is source.graph.whole_layer else self.mirror_x[mirrors])
         exchange = TeamExchange(source.team, layer.traffic, calls, number, source.graph.spread, layer.outputs, self.wire, known)

@@ -77,6 +77,11 @@ class LaterGraph(LocalGraph):
         """Listed, if there are attributes."""
         return self.listed.edge_attr if "attr" in self.__dict__["_tables"] else None
 
+    @property
+    def own_weight(self) -> Tensor:
+        """A loop lies within its part, so none is left out: nothing has to be listed."""
+        return self.spread_own_weight
+
     def to(self, device: torch.device | str) -> LocalGraph:  # type: ignore[override]
         """The listed graph on another device."""
         return self.listed.to(device)

@@ -5,7 +5,7 @@ Whatever depends on the whole graph (degrees by weight or relation, statistics o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, 
 from starling.engine.node_rows import NodeRows
 from starling.engine.source import SPLITS, SourceRequest, edge_tensor, prepared
 from starling.engine.typed_features import joined_features, shard_features
-from starling.nn.graph import LocalGraph
+from starling.kernels.loops import looped_rows
+from starling.nn.graph import NO_LOOPS, LocalGraph
 from starling.nn.view import Size
 from starling.store.parts import open_parts
 from starling.store.parts_manifest import PartsManifest
@@ -107,6 +108,7 @@ class WorkerSource(NodeRows):
         return {
             "degree": torch.from_numpy(self.graph.in_degree)[index],
             "weighted_degree": None if weighted is None else weighted[index],
+            "looped": NO_LOOPS if self.graph.looped is None else torch.from_numpy(self.graph.looped)[index],
             "position": torch.from_numpy(self.graph.position)[index],
         }
 
@@ -138,7 +140,8 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     graph = open_worker_graph(parts, team.rank, team.size)
     calls = Calls(0, Channel.SETUP, _SETUP)
     if request.before is not None:
-        graph = _before(graph, request.before, whole_exchange(team, graph, calls))
+        at_that_time = graph.only(no_later(graph.edge_column("time"), request.before))
+        graph = recounted(at_that_time, whole_exchange(team, graph, calls))
     splits = {name: np.flatnonzero(graph.node_column(name)) for name in SPLITS if name in manifest.node_tables}
 
     def total(values: NDArray[Any]) -> NDArray[Any]:
@@ -170,12 +173,12 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     )
 
 
-def _before(graph: WorkerGraph, time: float, exchange: TeamExchange) -> WorkerGraph:
-    """A worker's graph as it was at a time: later edges are left out, and degrees counted again over all workers."""
-    chosen = no_later(graph.edge_column("time"), time)
-    left = np.diff(np.concatenate([[0], np.cumsum(chosen)])[graph.incoming.offsets]).astype(np.float64)
-    degree = exchange.pull(exchange.push_sum(torch.from_numpy(left)[:, None]))[:, 0]
-    return graph.only(chosen, degree.numpy().astype(np.int64))
+def recounted(graph: WorkerGraph, exchange: TeamExchange) -> WorkerGraph:
+    """A worker's graph of which edges were left out, with degrees and self-loops counted again over all workers."""
+    lists = graph.incoming
+    here = np.stack([np.diff(lists.offsets), looped_rows(lists, lists.rows)], 1).astype(np.float64)
+    degree, loops = exchange.pull(exchange.push_sum(torch.from_numpy(here))).numpy().T
+    return replace(graph, in_degree=degree.astype(np.int64), looped=None if graph.looped is None else loops > 0)
 
 
 def raw_features(graph: WorkerGraph, by_type: bool) -> Features:

@@ -35,8 +35,8 @@ def parts_of_worker(worker: int, workers: int, parts: int) -> range:
 class WorkerGraph:
     """Rows are N owned nodes, then H mirrors. `incoming` has a list for every owned row; in a vertex-cut for mirrors too.
 
-    `part` is the part that owns each row, `position` its place in the imported graph, `in_degree` that in the whole graph.
-    `traffic` names all rows that anybody mirrors.
+    `part` is the part that owns each row, `position` its place in the imported graph, `in_degree` that in the whole graph,
+    `looped` whether its node has a self-loop there (None: none has). `traffic` names all rows that anybody mirrors.
     """
 
     manifest: PartsManifest
@@ -46,6 +46,7 @@ class WorkerGraph:
     in_degree: NDArray[np.int64]
     part: NDArray[np.int32]
     traffic: Traffic
+    looped: NDArray[np.bool_] | None = None
     kept: NDArray[np.int64] | None = None
     """Which entries of the stored lists `incoming` has, where some are left out."""
 
@@ -85,12 +86,12 @@ class WorkerGraph:
         chosen = self.kept if self._merged is None else self._merged
         return values if chosen is None else values[chosen]
 
-    def only(self, chosen: NDArray[np.bool_], in_degree: NDArray[np.int64]) -> WorkerGraph:
-        """The same rows with some of the entries of `incoming`; `in_degree` is what is left of each row's over all workers."""
+    def only(self, chosen: NDArray[np.bool_]) -> WorkerGraph:
+        """The same rows with some of the entries of `incoming`; what is counted over the whole graph is still that of all."""
         lists, kept = self.incoming, np.flatnonzero(chosen)
         before = np.concatenate([[0], np.cumsum(chosen)])
         left = Csr(before[lists.offsets], lists.neighbours[kept], lists.edge[kept])
-        return replace(self, incoming=left, in_degree=in_degree, kept=kept)
+        return replace(self, incoming=left, kept=kept if self.kept is None else self.kept[kept])
 
     @cached_property
     def heard_by(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int32]], ...]:
@@ -136,12 +137,15 @@ def open_worker_graph(parts: Parts, worker: int, workers: int) -> WorkerGraph:
     )
     globals_ = np.concatenate([np.arange(first, last), mirrors])
     position, in_degree = np.empty(len(globals_), np.int64), np.empty(len(globals_), np.int64)
+    looped = np.zeros(len(globals_), np.bool_) if manifest.looped else None
     for shard, rows in zip(shards, columns, strict=True):
         position[rows], in_degree[rows] = shard.position[: len(rows)], shard.in_degree[: len(rows)]
+        if looped is not None and shard.looped is not None:
+            looped[rows] = shard.looped[: len(rows)]
     part = (np.searchsorted(parts.offsets, globals_, side="right") - 1).astype(np.int32)
     # empty parts share their offset with the next one: the owner is the last part that begins there, which has nodes
     incoming = _joined(shards, columns, len(globals_), spread=manifest.kind == "vertex-cut")
-    return WorkerGraph(manifest, shards, incoming, position, in_degree, part, traffic)
+    return WorkerGraph(manifest, shards, incoming, position, in_degree, part, traffic, looped)
 
 
 def _known_globals(shard: Shard) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """Attention layers: GAT (Veličković et al. 2018), GATv2 (Brody et al. 2022), and GAT-E, which lets edge attributes in.
 
-One self-loop is added to every node. Heads are concatenated, or averaged in a last layer.
+Every node that has no self-loop gets one. Heads are concatenated, or averaged in a last layer.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class GATE(GAT):
     """GAT with edge attributes a_e in the attention and in the message.
 
     The score gains edge · (a_e W_edge) and the message a_e W_message. The message's part is linear, so the weighted sum of raw
-    attributes is made first and multiplied after: nothing of size edges × width exists. A self-loop has no attributes.
+    attributes is made first and multiplied after: nothing of size edges × width exists. A self-loop that is
+    added has no attributes.
     """
 
     def __init__(

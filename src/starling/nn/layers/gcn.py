@@ -1,6 +1,6 @@
 """GCN (Kipf, Welling 2017): D^-1/2 (A + I) D^-1/2 h W + b, with the degrees of the whole graph.
 
-One self-loop is added to every node; loops the graph has already stay what they are.
+Every node that has no self-loop in the graph gets one, of weight one; loops that the graph has stay what they are.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
-from starling.engine.hybrid.source import WorkerSource, weighted_degree_of, whole_exchange
+from starling.engine.hybrid.source import WorkerSource, recounted, weighted_degree_of, whole_exchange
 from starling.engine.source import GraphSource, read_edge_table
-from starling.train.links.data import HeldEdges, training_lists
+from starling.train.links.data import TRAIN, HeldEdges, training_lists
 
 
 def held_by(source: GraphSource) -> HeldEdges:
@@ -69,12 +69,9 @@ def held_by_worker(source: WorkerSource) -> HeldEdges:
 
 def training_share(source: WorkerSource, held: HeldEdges, split: NDArray[np.uint8]) -> WorkerSource:
     """The same share without held-out edges; workers tell one another the degrees that are left."""
-    lists, stays = training_lists(held, split)
+    stays = split == TRAIN
     chosen = torch.from_numpy(np.flatnonzero(stays))
     tables = {name: table[chosen] for name, table in source.edge_tables.items()}
-    own = torch.from_numpy(np.diff(lists.offsets))[:, None].double()
     exchange = whole_exchange(source.team, source.graph, source.calls)
-    in_degree = exchange.pull(own)[:, 0].long().numpy()
-    kept = chosen.numpy() if source.graph.kept is None else source.graph.kept[stays]
-    graph = replace(source.graph, incoming=lists, in_degree=in_degree, kept=kept)
+    graph = recounted(source.graph.only(stays), exchange)
     return replace(source, graph=graph, edge_tables=tables, weighted_degree=weighted_degree_of(graph, tables, exchange))

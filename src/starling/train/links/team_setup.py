@@ -11,7 +11,7 @@ from starling.core.errors import InputError
 from starling.engine.data.compact import Compactor, DeviceCopy
 from starling.engine.data.fetch import FetchedStep, Fetcher
 from starling.engine.data.kv import KeyValueStore
-from starling.engine.data.links import LinkSchedule, ScheduledLinks, link_hops, training_bits, training_degrees
+from starling.engine.data.links import LinkSchedule, ScheduledLinks, link_hops, training_bits, training_degrees, training_loops
 from starling.engine.data.neighbours import AllParts
 from starling.engine.data.places import Places
 from starling.engine.data.sample import BlockSampler
@@ -92,6 +92,7 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
             embeddings=table_of(source.features),
             row_of=source.features.row_of if isinstance(source.features, EmbeddedFeatures) else None,
             degrees=training_degrees(places, trained),
+            loops=training_loops(places, trained),
         ),
         compact=with_its_pairs,
         copy=DeviceCopy(config.run.device),
