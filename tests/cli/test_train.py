@@ -226,3 +226,15 @@ def test_a_users_strategy_trains(tmp_path: Path, capsys: pytest.CaptureFixture[s
     run_json(capsys, "train", tmp_path / "g", "--strategy", "global", "--epochs", 6, "--run", "once")
     losses = [json.loads(line)["loss"] for line in Path("once/metrics.jsonl").read_text().splitlines()]
     assert first["final_loss"] == pytest.approx(sum(losses[3:]) / 3), "three steps an epoch"
+
+
+def test_predictions_are_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trainable_graph(tmp_path / "g")
+    run_json(capsys, "train", tmp_path / "g", "--epochs", 1, "--run", tmp_path / "a run")
+    (tmp_path / "p.csv").mkdir()
+    assert run(["infer", str(tmp_path / "a run"), "-o", str(tmp_path / "p.csv"), "--force"]) == 2
+    assert f"got the directory {tmp_path / 'p.csv'}" in capsys.readouterr().err
+    assert run(["infer", str(tmp_path / "a run"), "-o", str(tmp_path / "q.csv"), "--memory", "0"]) == 2
+    assert "more than 0 bytes" in capsys.readouterr().err
+    assert run(["train", str(tmp_path / "g"), "--epochs", "1", "--run", str(tmp_path / "b run")]) == 0
+    assert f"starling infer '{tmp_path / 'b run'}' -o" in capsys.readouterr().out

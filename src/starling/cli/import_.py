@@ -108,7 +108,12 @@ def parse_split(text: str | None) -> tuple[int, int, int] | None:
     if text is None:
         return None
     shares = text.split("/")
-    if len(shares) != 3 or not all(share.isdigit() for share in shares) or sum(map(int, shares)) > 100 or int(shares[0]) == 0:
+    if (
+        len(shares) != 3
+        or not all(share.isascii() and share.isdecimal() for share in shares)
+        or sum(map(int, shares)) > 100
+        or int(shares[0]) == 0
+    ):
         raise InputError(
             f"Expected --split as three percentages such as 60/20/20, with at least 1 % to train on, got '{text}'."
         )

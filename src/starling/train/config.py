@@ -287,13 +287,33 @@ def read_config(path: Path) -> Tables:
     return tables
 
 
+_KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
+    **{name: ("name", {name: ("*",)}) for name in (*_CHOICES, "sync", "schedule")},
+    "optimizer": ("name", {"optimizer": ("momentum",)}),
+    "task": ("name", {"task": ("metric", "class_weights"), "link": ("*",), "data": ("outputs",)}),
+    "team": (
+        "parallel",
+        {"team": ("shuffle", "local_only", "cache", "boundary", "overlap", "wire", "balance_workers"), "pipeline": ("*",)},
+    ),
+}
+"""Of a table, the key that says which kind of a thing is wanted, and what is of one kind only, `*` being a whole table."""
+
+
 def merged(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:
-    """Tables laid over one another, later ones on top; another model or strategy drops the settings of the one below."""
+    """Tables laid over one another, later ones on top; another kind of a thing drops the settings of the one below."""
     result: Tables = {}
     for tables in layers:
+        for name in _KINDS.keys() & tables.keys():
+            key, owned = _KINDS[name]
+            below = result.get(name, {}).get(key)
+            if below is not None and tables[name].get(key, below) != below:
+                _drop(result, owned)
         for name, table in tables.items():
-            below = result.get(name, {})
-            if name in _CHOICES and "name" in table and table["name"] != below.get("name", table["name"]):
-                below = {}
-            result[name] = {**below, **table}
+            result[name] = {**result.get(name, {}), **table}
     return result
+
+
+def _drop(tables: Tables, owned: Mapping[str, tuple[str, ...]]) -> None:
+    for name in owned.keys() & tables.keys():
+        keys = owned[name]
+        tables[name] = {key: value for key, value in tables[name].items() if "*" not in keys and key not in keys}
