@@ -45,6 +45,12 @@ def test_the_labels_say_the_task(kind: Kind, task: type[Task], metric: str, outp
     assert (type(made), made.score.name, made.outputs) == (task, metric, outputs)
 
 
+def test_real_labels_without_validation_nodes(tmp_path: Path) -> None:
+    """As a worker has them whose part holds no node of a split."""
+    made = make_task(TaskSettings(), source_of(tmp_path / "g", kind="real", val=np.zeros(60, bool)))
+    assert made.outputs == 1
+
+
 def test_balanced_weights_have_a_mean_of_one(tmp_path: Path) -> None:
     source = source_of(tmp_path / "g")
     task = make_task(TaskSettings(class_weights="balanced"), source)

@@ -143,7 +143,7 @@ def _kind(name: str | None, labels: Labels) -> type[Task]:
 def _check_labelled(source: Source, y: NDArray[Any]) -> None:
     for split, rows in source.splits.items():
         values = y[rows]
-        missing = np.isnan(values.reshape(len(values), -1)).any(axis=1) if values.dtype.kind == "f" else values < 0
+        missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
         bad = np.flatnonzero(missing if missing.ndim == 1 else missing.any(axis=1))
         if len(bad):
             node = source.name_of(int(rows[bad[0]]))
