@@ -114,18 +114,13 @@ def labels(source: ColumnSource, batch: Batch, start: int, columns: Sequence[int
         return _label(first)
     rows = matrix(source, batch, start, columns, widths)
     wrong = np.argwhere((rows != 0) & (rows != 1))
-    if len(wrong) and any(_holds_reals(batch[column]) for column in columns):
+    if len(wrong) and (any(source.columns[column].kind == "number" for column in columns) or (rows != np.floor(rows)).any()):
         return rows
     if len(wrong):
         row, place = wrong[0].tolist()
         column = columns[0] if is_list(first) else columns[place]
         source.refuse(start + row, column, "0 or 1 (a column a class)", f"{rows[row, place]:g}")
     return rows.astype(np.uint8)
-
-
-def _holds_reals(values: pa.Array) -> bool:
-    kind = values.type.value_type if is_list(values) else values.type
-    return bool(pa.types.is_floating(kind))
 
 
 def is_list(values: pa.Array) -> bool:
