@@ -90,6 +90,8 @@ def test_another_kind_of_a_thing_drops_what_only_the_first_has(run: dict[str, An
         ({"optimizer": {"name": "adan"}}, r"'name' of \[optimizer\].*'adam'.*got 'adan'"),
         ({"run": {"epochs": "many"}}, r"'epochs' of \[run\]"),
         ({"optimizer": {"lr": float("inf")}}, r"'lr' of \[optimizer\].*finite.*got inf"),
+        ({"data": {"path": "g", "before": float("nan")}}, r"'before' of \[data\].*finite.*got nan"),
+        ({"team": {"deadline": float("inf")}}, r"'deadline' of \[team\].*got inf"),
         ({"run": {"seed": 10**30}}, r"'seed' of \[run\].*less than 9223372036854775808"),
         ({"model": {"name": 3}}, r"Expected a name in \[model\], got 3"),
         ({"data": {"path": "g"}, "task": {"class_weights": "fair"}}, r"class_weights"),

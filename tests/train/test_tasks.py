@@ -82,6 +82,7 @@ Y = np.arange(60) % 3
         ({}, {"train": np.zeros(60, bool)}, "no training nodes"),
         ({}, {"y": np.where(np.arange(60) == 10, -1, Y)}, "label for every train node, got none at node 10."),
         ({"class_weights": (1.0, 2.0)}, {}, "each of 3 classes"),
+        ({"class_weights": (1.0, 2.0, float("inf"))}, {}, "a positive, finite class weight for each of 3 classes"),
         ({"class_weights": "balanced"}, {"kind": "real"}, "Class weights are for classification"),
         ({}, {"classes": 1}, "at least two classes"),
     ],

@@ -46,7 +46,7 @@ class DataSettings(Record):
     """Columns of the edges' attributes, where the model reads them; written with a run."""
     relations: Annotated[int, Field(ge=0)] | None = None
     """Kinds of edges, where the model reads them; written with a run."""
-    before: float | None = None
+    before: Annotated[float, Field(allow_inf_nan=False)] | None = None
     """Leave out edges with a later time, in training and evaluation, as if they were not there yet."""
     type_widths: tuple[int, ...] = ()
     """Columns of each node type, where types have features of their own; written with a run."""
@@ -93,7 +93,7 @@ class TeamSettings(Record):
     """`auto`: shared memory between workers of one machine, sockets between machines; `gloo`: sockets only."""
     balance_workers: bool = False
     """hybrid, cohesive: each batch is shared out between workers by what its nodes cost, not by who owns them."""
-    deadline: Annotated[float, Field(gt=0)] = 15.0
+    deadline: Annotated[float, Field(gt=0, le=1e7)] = 15.0
     """Seconds within which a run ends when a worker has stopped answering."""
 
     @model_validator(mode="after")

@@ -164,6 +164,6 @@ def _class_weight(settings: TaskSettings, source: Source, classes: int) -> Tenso
         weight = 1 / np.maximum(counts, 1)
     else:
         weight = np.array(asked)
-        if len(weight) != classes or not (weight >= 0).all() or not (weight * counts).any():
-            raise InputError(f"Expected a positive class weight for each of {classes} classes, got {list(asked)}.")
+        if len(weight) != classes or not ((weight >= 0) & np.isfinite(weight)).all() or not (weight * counts).any():
+            raise InputError(f"Expected a positive, finite class weight for each of {classes} classes, got {list(asked)}.")
     return torch.from_numpy(weight * (counts.sum() / (weight * counts).sum())).float()
