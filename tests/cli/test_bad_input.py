@@ -128,9 +128,17 @@ CASES = {
     "fractional ids": Case(lambda place: (np.save(place / "e.npy", np.ones((3, 2))), [str(place / "e.npy")])[1], r"float64"),
     "wrong shape": Case(lambda place: (np.save(place / "e.npy", np.ones((3, 5), int)), [str(place / "e.npy")])[1], r"3.*5"),
     "bad split": Case(text("0,1\n", "--split", "60-20-20"), r"60/20/20"),
+    "a split of digits that are no numbers": Case(text("0,1\n", "--split", "6²/20/20"), r"60/20/20.*6²/20/20"),
     "bad column flag": Case(text("0,1\n", "--column", "weight"), r"role=name"),
     "unknown column": Case(text("src,dst,w\n0,1,2\n", "--column", "weight=wait"), r"wait"),
+    "a folder": Case(lambda place: [str(place)], r"Expected a file, got the folder"),
+    "a feature that float32 cannot hold": Case(
+        arrays("--features", "{place}/x.npy", x=[[0.0], [1e39], [1.0]]), r"node 1 of .*float32 holds up to 3\.4e\+38"
+    ),
+    "a name longer than any": Case(text("0,1\n", "--features", f"kind={'x' * 300}"), r"File name too long|too long"),
     "bad memory": Case(text("0,1\n", "--memory", "lots"), r"lots"),
+    "no memory": Case(text("0,1\n", "--memory", "0"), r"more than 0 bytes.*got '0'"),
+    "memory without end": Case(text("0,1\n", "--memory", "9" * 400), r"more than any machine has"),
 }
 
 
@@ -156,6 +164,15 @@ def test_unknown_flag_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> Non
     assert "--undirectd" in printed
     assert "starling import --help" in printed
     assert printed.count("\n") == 1
+
+
+def test_no_command_and_one_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 2
+    printed = capsys.readouterr()
+    assert "Usage: starling" in printed.out
+    assert printed.err == "starling: Expected a command. See: starling --help.\n"
+    assert run(["imprt"]) == 2
+    assert capsys.readouterr().err.endswith("'import'? See: starling --help.\n")
 
 
 def test_unknown_model_suggests_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -184,6 +201,16 @@ def test_existing_output_needs_force(graph: Path, capsys: pytest.CaptureFixture[
     assert (graph / "manifest.json").read_bytes() == before
     assert run(["import", source, "--undirected", "-o", str(graph), "--force"]) == 0
     assert (graph / "manifest.json").read_bytes() != before
+
+
+@pytest.mark.parametrize("verb", ["inspect", "train", "forecast"])
+def test_a_file_or_a_run_is_no_graph(verb: str, graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, str(graph.parent / "edges.csv")]) == 2
+    assert f"Import it first: starling import {graph.parent / 'edges.csv'} -o edges." in capsys.readouterr().err
+    (graph.parent / "run").mkdir()
+    (graph.parent / "run" / "config.toml").write_text("[run]\n")
+    assert run([verb, str(graph.parent / "run")]) == 2
+    assert f"Expected a graph or parts, got the run {graph.parent / 'run'}." in capsys.readouterr().err
 
 
 def test_a_newer_manifest_is_refused(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:

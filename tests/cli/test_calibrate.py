@@ -38,6 +38,18 @@ def test_a_directory_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == f"starling: Expected a file for the calibration, got the directory {tmp_path}.\n"
 
 
+def test_a_place_that_cannot_be_is_refused_before_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "calibrate", lambda *, quick, progress: pytest.fail("measured"))
+    (tmp_path / "file").write_text("")
+    assert run(["calibrate", "-o", str(tmp_path / "file" / "c.json"), "--quiet"]) == 2
+    printed = capsys.readouterr().err
+    assert f"Cannot write the calibration to {tmp_path / 'file' / 'c.json'}: " in printed
+    assert printed.count("\n") == 1
+    assert run(["calibrate", "-o", str(tmp_path), "--quiet"]) == 2
+
+
 def test_a_busy_machine_is_pointed_out_and_recorded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,7 +146,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "no such file": (["--model", "{place}/none.py:Net"], r"There is no file .*none.py to load the model Net"),
     "no such class": (["--model", "{place}/mine.py:Nest"], r"mine.py has no class Nest. Did you mean 'Net'"),
     "wrong outputs": (["--model", "{place}/mine.py:Wide"], r"shape \(2, 3\).*got \(2, 4\)"),
-    "broken model": (["--model", "{place}/mine.py:Broken"], r"cannot compute a tiny graph: AttributeError"),
+    "broken model": (["--model", "{place}/mine.py:Broken"], r"cannot compute a tiny graph: AttributeError.*[^.]\.\n$"),
     "no layer count": (["--model", "{place}/mine.py:Net", "--strategy", "mini"], r"'layer_count'"),
     "feature width": (["--set", "data.features=9"], r"Expected 9 features as the config says, got 8"),
     "edge weights": (["--model", "gcn", "--set", "model.edge_weights=true"], r"no edge table 'weight'"),
@@ -226,3 +226,15 @@ def test_a_users_strategy_trains(tmp_path: Path, capsys: pytest.CaptureFixture[s
     run_json(capsys, "train", tmp_path / "g", "--strategy", "global", "--epochs", 6, "--run", "once")
     losses = [json.loads(line)["loss"] for line in Path("once/metrics.jsonl").read_text().splitlines()]
     assert first["final_loss"] == pytest.approx(sum(losses[3:]) / 3), "three steps an epoch"
+
+
+def test_predictions_are_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trainable_graph(tmp_path / "g")
+    run_json(capsys, "train", tmp_path / "g", "--epochs", 1, "--run", tmp_path / "a run")
+    (tmp_path / "p.csv").mkdir()
+    assert run(["infer", str(tmp_path / "a run"), "-o", str(tmp_path / "p.csv"), "--force"]) == 2
+    assert f"got the directory {tmp_path / 'p.csv'}" in capsys.readouterr().err
+    assert run(["infer", str(tmp_path / "a run"), "-o", str(tmp_path / "q.csv"), "--memory", "0"]) == 2
+    assert "more than 0 bytes" in capsys.readouterr().err
+    assert run(["train", str(tmp_path / "g"), "--epochs", "1", "--run", str(tmp_path / "b run")]) == 0
+    assert f"starling infer '{tmp_path / 'b run'}' -o" in capsys.readouterr().out

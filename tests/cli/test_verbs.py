@@ -90,6 +90,35 @@ def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "All checksums match." in capsys.readouterr().out
 
 
+def test_a_place_is_told_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets mean something to the library that prints, and long lines are broken by it: not in a path."""
+    place = tmp_path / "a [b] folder :star: with a rather long name, longer than a line of eighty columns has room for"
+    place.mkdir()
+    (place / "edges.csv").write_text("0,1\n1,2\n")
+    assert run(["import", str(place / "edges.csv"), "-o", str(place / "g")]) == 0
+    assert f"Wrote {place / 'g'}\n" in capsys.readouterr().out
+    assert run(["inspect", str(place / "g")]) == 0
+    assert f"Graph {place / 'g'}\n" in capsys.readouterr().out
+    assert run(["partition", str(place / "g"), "-p", "2", "-o", str(place / "parts[/]")]) == 2, (
+        "the folder 'parts[' is not there"
+    )
+    assert f"got {place / 'parts['}." in capsys.readouterr().err
+    assert run(["partition", str(place / "g"), "-p", "2", "--method", "hash", "-o", str(place / "[red]")]) == 0
+    printed = capsys.readouterr().out
+    assert f"Wrote {place / '[red]'}\n" in printed
+    assert "1 pass over the edges" in printed or "0 passes over the edges" in printed
+    assert run(["inspect", str(place / "[red]")]) == 0
+    assert f"Parts {place / '[red]'}\n" in capsys.readouterr().out
+
+
+def test_a_demo_where_a_file_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert run(["demo", "-o", str(tmp_path / "file"), "--force"]) == 2
+    printed = capsys.readouterr()
+    assert f"Cannot make the directory {tmp_path / 'file'}: File exists." in printed.err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     """All its commands, on a graph of 400 nodes."""

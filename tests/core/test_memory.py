@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from starling.core import memory
 from starling.core.errors import InputError
-from starling.core.memory import format_bytes, parse_bytes, peak_rss_bytes, rss_bytes
+from starling.core.memory import format_bytes, parse_budget, parse_bytes, peak_rss_bytes, rss_bytes
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,19 @@ def test_sizes_as_people_write_them(text: str, expected: int) -> None:
 def test_what_is_not_a_size(text: str) -> None:
     with pytest.raises(InputError, match="Expected a size such as 512MiB or 2GiB, got"):
         parse_bytes(text)
+
+
+def test_a_size_beyond_all_machines_is_not_one() -> None:
+    assert parse_bytes("8000000TiB") == 8_000_000 << 40
+    with pytest.raises(InputError, match="got 99999999999999999999…, more than any machine has"):
+        parse_bytes("9" * 400)
+
+
+def test_a_budget_is_more_than_nothing() -> None:
+    assert parse_budget("1") == 1
+    for text in ("0", "0GiB", "0.4"):
+        with pytest.raises(InputError, match="more than 0 bytes"):
+            parse_budget(text)
 
 
 @pytest.mark.parametrize(

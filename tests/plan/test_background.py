@@ -75,6 +75,13 @@ def failing(error: BaseException) -> Iterator[int]:
     raise error
 
 
+def test_a_failure_of_many_lines_is_told_in_one() -> None:
+    with Background(failing(ValueError("one\n\n  two")), stage="sampling") as numbers:
+        next(numbers)
+        with pytest.raises(StarlingError, match=r"failed: ValueError: one two$"):
+            next(numbers)
+
+
 def test_a_failure_names_its_stage() -> None:
     with Background(failing(ZeroDivisionError("by zero")), stage="sampling") as numbers:
         assert next(numbers) == 1

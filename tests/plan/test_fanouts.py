@@ -30,5 +30,11 @@ def test_other_text_is_refused(given: object) -> None:
         READ.validate_python(given)
 
 
+def test_more_than_a_node_can_have_is_refused() -> None:
+    assert READ.validate_python("2147483647") == (2147483647,)
+    with pytest.raises(ValidationError, match="at most 2,147,483,647, or 'all', got '99999999999999999999'"):
+        READ.validate_python("99999999999999999999,5")
+
+
 def test_none_means_all() -> None:
     assert one_a_layer(None, 3) == ("all", "all", "all")

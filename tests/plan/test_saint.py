@@ -196,6 +196,8 @@ def test_bad_settings_are_refused() -> None:
         saint(graph, walk_lenght=3)
     with pytest.raises(InputError, match="A walk length was given, but nodes are drawn"):
         saint(graph, draws="node", walk_length=3)
+    with pytest.raises(InputError, match=r"at most 100,000 walks in a sub-graph.*got 100,000,000. Lower 'count'"):
+        saint(graph, count=100_000_000)
     with pytest.raises(InputError, match="got a graph without any"):
         saint(draw_graph(3, 0, 0).source, draws="edge")
     part = NeighbourSource(Csr(np.array([0, 1]), np.array([1], np.int32), np.zeros(1, np.int32)), 2)

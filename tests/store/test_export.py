@@ -115,6 +115,25 @@ def test_large_ids_class_names_and_missing_real_labels_come_back(tmp_path: Path,
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("y", [[0.0, 1.0, 2.0], [3e8, -1.0, 1e-20], [[0.5, 1.0], [2.0, 0.0], [1.0, 0.0]]])
+def test_real_labels_stay_real_where_they_are_whole(y: list[Any], form: Any, tmp_path: Path) -> None:
+    table = ArrayTable("nodes", {"y": np.array(y, np.float32)})
+    graph = create_graph(RawGraph(ArrayEdges(np.array([[0, 1], [1, 2]])), (table,)), tmp_path / "graph")
+    assert graph.manifest.labels is not None
+    assert graph.manifest.labels.kind == "real"
+    export_graph(graph, tmp_path / "out", form)
+    same(imported(tmp_path / "out", form, tmp_path / "again"), graph)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_graph_without_edges_comes_back(tmp_path: Path, form: Any) -> None:
+    table = ArrayTable("nodes", {"x": np.eye(3, dtype=np.float32), "y": np.array([0, 1, 0])})
+    graph = create_graph(RawGraph(ArrayEdges(np.empty((0, 2), np.int64)), (table,), nodes=3), tmp_path / "graph")
+    export_graph(graph, tmp_path / "out", form)
+    same(imported(tmp_path / "out", form, tmp_path / "again"), graph)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_repeated_edges_and_loops_come_back(tmp_path: Path, form: Any) -> None:
     pairs = np.array([[0, 1], [0, 1], [1, 0], [2, 2]])
     graph = create_graph(RawGraph(ArrayEdges(pairs), nodes=3), tmp_path / "graph")

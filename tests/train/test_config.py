@@ -57,6 +57,31 @@ def test_another_model_drops_settings_but_another_optimizer_does_not() -> None:
 
 
 @pytest.mark.parametrize(
+    ("run", "flags"),
+    [
+        ({"team": {"parallel": "data", "shuffle": "local"}}, {"team": {"parallel": "hybrid"}}),
+        ({"team": {"parallel": "hybrid", "boundary": 0.5, "wire": "bfloat16"}}, {"team": {"parallel": "data"}}),
+        ({"team": {"parallel": "data"}, "pipeline": {"mode": "off"}}, {"team": {"parallel": "hybrid"}}),
+        ({"sync": {"name": "average", "every": 2}, "team": {"parallel": "data"}}, {"sync": {"name": "gradient"}}),
+        ({"sync": {"name": "stale", "staleness": 2}}, {"sync": {"name": "gradient"}}),
+        ({"schedule": {"name": "step", "every": 3}}, {"schedule": {"name": "cosine"}}),
+        ({"optimizer": {"name": "sgd", "momentum": 0.9}}, {"optimizer": {"name": "adam"}}),
+        ({"task": {"name": "link", "metric": "mrr"}, "link": {"count": 3}}, {"task": {"name": "classification"}}),
+    ],
+)
+def test_another_kind_of_a_thing_drops_what_only_the_first_has(run: dict[str, Any], flags: dict[str, Any]) -> None:
+    """A flag wins over the config of an earlier run, which says everything that was in force there."""
+    made = RunConfig.from_tables({"data": {"path": "g"}, **run})
+    (name, table), *_ = flags.items()
+    changed = RunConfig.from_tables(merged(made.to_tables(), flags))
+    plain = RunConfig.from_tables(merged({"data": {"path": "g"}}, {"team": {"parallel": made.team.parallel}}, flags))
+    assert getattr(changed, name) == getattr(plain, name)
+    assert (changed.task.metric, changed.link, changed.pipeline) == (None, plain.link, plain.pipeline)
+    same = RunConfig.from_tables(merged(made.to_tables(), {name: {key: getattr(getattr(made, name), key) for key in table}}))
+    assert same == made, "the same kind again drops nothing"
+
+
+@pytest.mark.parametrize(
     ("tables", "sentence"),
     [
         ({"modle": {}}, r"no table \[modle\]. Did you mean 'model'"),
@@ -65,6 +90,8 @@ def test_another_model_drops_settings_but_another_optimizer_does_not() -> None:
         ({"optimizer": {"name": "adan"}}, r"'name' of \[optimizer\].*'adam'.*got 'adan'"),
         ({"run": {"epochs": "many"}}, r"'epochs' of \[run\]"),
         ({"optimizer": {"lr": float("inf")}}, r"'lr' of \[optimizer\].*finite.*got inf"),
+        ({"data": {"path": "g", "before": float("nan")}}, r"'before' of \[data\].*finite.*got nan"),
+        ({"team": {"deadline": float("inf")}}, r"'deadline' of \[team\].*got inf"),
         ({"run": {"seed": 10**30}}, r"'seed' of \[run\].*less than 9223372036854775808"),
         ({"model": {"name": 3}}, r"Expected a name in \[model\], got 3"),
         ({"data": {"path": "g"}, "task": {"class_weights": "fair"}}, r"class_weights"),

@@ -45,6 +45,12 @@ def test_the_labels_say_the_task(kind: Kind, task: type[Task], metric: str, outp
     assert (type(made), made.score.name, made.outputs) == (task, metric, outputs)
 
 
+def test_real_labels_without_validation_nodes(tmp_path: Path) -> None:
+    """As a worker has them whose part holds no node of a split."""
+    made = make_task(TaskSettings(), source_of(tmp_path / "g", kind="real", val=np.zeros(60, bool)))
+    assert made.outputs == 1
+
+
 def test_balanced_weights_have_a_mean_of_one(tmp_path: Path) -> None:
     source = source_of(tmp_path / "g")
     task = make_task(TaskSettings(class_weights="balanced"), source)
@@ -76,6 +82,7 @@ Y = np.arange(60) % 3
         ({}, {"train": np.zeros(60, bool)}, "no training nodes"),
         ({}, {"y": np.where(np.arange(60) == 10, -1, Y)}, "label for every train node, got none at node 10."),
         ({"class_weights": (1.0, 2.0)}, {}, "each of 3 classes"),
+        ({"class_weights": (1.0, 2.0, float("inf"))}, {}, "a positive, finite class weight for each of 3 classes"),
         ({"class_weights": "balanced"}, {"kind": "real"}, "Class weights are for classification"),
         ({}, {"classes": 1}, "at least two classes"),
     ],

@@ -34,8 +34,9 @@ def calibrate(
     Leave the machine alone meanwhile: whatever else runs makes it look slow.
     """
     from starling.launch.calibrate import calibrate as measure
-    from starling.plan.calibration import save_calibration
+    from starling.plan.calibration import calibration_place, save_calibration
 
+    calibration_place(output)
     began = time.monotonic()
     with_progress = progress(quiet=quiet or json)
     calibration = measure(quick=quick, progress=with_progress)

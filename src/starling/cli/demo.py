@@ -39,7 +39,10 @@ def demo(
     """Run Starling from end to end on a built-in graph, showing each command."""
     if output.exists() and not force:
         raise InputError(f"{output} exists already. Pass --force to run the demo again, or -o for another place.")
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"Cannot make the directory {output}: {error.strerror}. Choose another place with -o.") from error
     if (output / "run" / "config.toml").is_file():  # a run is never overwritten, not even with --force
         shutil.rmtree(output / "run")
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

@@ -13,7 +13,7 @@ from starling.cli.forecast_table import print_answer
 from starling.cli.output import print_json
 from starling.cli.progress import progress
 from starling.core.errors import InputError
-from starling.core.memory import parse_bytes
+from starling.core.memory import parse_budget
 
 if TYPE_CHECKING:
     from starling.plan.calibration import Calibration
@@ -72,7 +72,7 @@ def forecast(
     worker_memory: Annotated[
         int | None,
         typer.Option(
-            parser=parse_bytes,
+            parser=parse_budget,
             metavar="SIZE",
             help="Memory of each, e.g. 4GiB. Default: what is free here, divided.",
             **_MACHINES,

@@ -108,7 +108,12 @@ def parse_split(text: str | None) -> tuple[int, int, int] | None:
     if text is None:
         return None
     shares = text.split("/")
-    if len(shares) != 3 or not all(share.isdigit() for share in shares) or sum(map(int, shares)) > 100 or int(shares[0]) == 0:
+    if (
+        len(shares) != 3
+        or not all(share.isascii() and share.isdecimal() for share in shares)
+        or sum(map(int, shares)) > 100
+        or int(shares[0]) == 0
+    ):
         raise InputError(
             f"Expected --split as three percentages such as 60/20/20, with at least 1 % to train on, got '{text}'."
         )
@@ -121,7 +126,7 @@ def _features(flags: list[str]) -> tuple[str | None, dict[str, str]]:
     of_all, of_types = list[str](), dict[str, str]()
     for flag in flags:
         kind, equals, name = flag.partition("=")
-        if equals and not Path(flag).exists():
+        if equals and not _is_there(flag):
             if not kind or not name:
                 raise InputError(f"Expected --features as FILE or TYPE=FILE, got '{flag}'.")
             if kind in of_types:
@@ -134,6 +139,13 @@ def _features(flags: list[str]) -> tuple[str | None, dict[str, str]]:
             f"Expected one file of features for all nodes, got {of_all[0]} and {of_all[1]}; of a type it is TYPE=FILE."
         )
     return (of_all[0] if of_all else None), of_types
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:  # such as a name longer than any file can have
+        return False
 
 
 def _roles(flags: list[str]) -> dict[str, str]:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from starling.cli.flags import Force, Json
+from starling.cli.flags import Json
 from starling.cli.output import memory_line, print_facts, print_json, show
-from starling.core.memory import parse_bytes
+from starling.core.memory import parse_budget
 
 
 def infer(
@@ -25,7 +25,7 @@ def infer(
     memory: Annotated[
         int | None,
         typer.Option(
-            parser=parse_bytes,
+            parser=parse_budget,
             metavar="SIZE",
             help="Budget, e.g. 2GiB: what is larger goes in blocks. Default half of what is free.",
             show_default=False,
@@ -40,7 +40,7 @@ def infer(
             show_default=False,
         ),
     ] = None,
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")] = False,
     json: Json = False,
 ) -> None:
     """Write a prediction for every node under your own ids: exact, from all neighbours, layer by layer."""

@@ -12,6 +12,7 @@ import typer
 from starling import __version__
 from starling.cli import calibrate, demo, doctor, export, forecast, generate, import_, infer, inspect, partition, train
 from starling.core.errors import StarlingError
+from starling.core.outside import outside_cause
 
 # Typer carries its own copy of Click, and where it keeps it has changed; the base classes of a public name have not.
 _CommandLineError = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -74,6 +75,8 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if isinstance(error, _CommandLineError):
             return _complain(_usage_sentence(error), 2)
+        if (told := outside_cause(error)) is not None:
+            return _complain(str(told), told.exit_status)
         raise
     if status == _INTERRUPTED:
         return _complain("Interrupted; nothing half-written is left, and a run that had begun keeps what it learnt.", status)
@@ -82,10 +85,10 @@ def run(arguments: list[str]) -> int:
 
 def _usage_sentence(error: Exception) -> str:
     """What is wrong with the flags, on one line, and where to read about them."""
-    message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+    message = " ".join(error.format_message().split()) or "Expected a command"  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "starling"
-    return f"{message.rstrip('.')}. See: {command} --help."
+    return f"{message.rstrip('.')}{'' if message.endswith('?') else '.'} See: {command} --help."
 
 
 def _complain(sentence: str, status: int) -> int:

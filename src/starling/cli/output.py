@@ -20,11 +20,19 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 def print_facts(title: str, facts: Iterable[tuple[str, object]]) -> None:
     """Print a titled list of names and values; None values are left out."""
-    table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2, 0, 0))
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in facts:
         if value is not None:
-            table.add_row(name, escape(show(value)))
-    Console(highlight=False).print(table)
+            table.add_row(escape(name), escape(show(value)))
+    print_table(title, table)
+
+
+def print_table(title: str, table: Table) -> None:
+    """Print a table under its title, which may hold a path: that is told as it is, on one line, however long."""
+    console = Console(highlight=False)
+    if title:
+        console.print(title, style="bold", markup=False, emoji=False, soft_wrap=True)
+    console.print(table)
 
 
 def show(value: object) -> str:

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from starling.cli.flags import Force, Json, Memory, Output, Quiet, Seed, Threads
-from starling.cli.output import memory_line, print_facts, print_json, show
+from starling.cli.output import memory_line, print_facts, print_json, print_table, show
 from starling.cli.progress import progress
 from starling.core.assignment import Note
 from starling.core.errors import InputError
-from starling.core.memory import format_bytes, parse_bytes, peak_rss_bytes
+from starling.core.memory import format_bytes, parse_budget, peak_rss_bytes
 from starling.partition.quality import Quality
 from starling.partition.registry import METHODS
 from starling.plan.loads import BALANCES
@@ -55,7 +55,7 @@ def partition(
     ] = False,
     worker_memory: Annotated[
         int | None,
-        typer.Option(parser=parse_bytes, metavar="SIZE", help="Memory of a worker, for --parts auto.", show_default=False),
+        typer.Option(parser=parse_budget, metavar="SIZE", help="Memory of a worker, for --parts auto.", show_default=False),
     ] = None,
     assignment: Annotated[
         Path | None,
@@ -150,8 +150,8 @@ def _beside(random: Quality, width: int) -> dict[str, Any]:
 def _print(report: PartitionReport, result: dict[str, Any], width: int) -> None:
     """A table beside a random partition, so that "is 30 % halo normal?" has an answer."""
     quality, random = report.quality, report.random
-    table = Table(title=f"Wrote {report.path}", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-    for heading, side in (("", "left"), (str(result["method"]), "right"), ("random", "right")):
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, side in (("", "left"), (escape(str(result["method"])), "right"), ("random", "right")):
         table.add_column(heading, justify=side)  # type: ignore[arg-type]
     table.add_row("replication factor", f"{quality.replication_factor:.3f}", f"{random.replication_factor:.3f}")
     table.add_row("edges cut", f"{quality.edge_cut:.1%}", f"{random.edge_cut:.1%}")
@@ -165,15 +165,19 @@ def _print(report: PartitionReport, result: dict[str, Any], width: int) -> None:
         value = getattr(quality, f"{name}_balance")
         if value is not None:
             table.add_row(f"{name} balance (max/mean)", f"{value:.3f}", "")
-    Console(highlight=False).print(table)
+    print_table(f"Wrote {report.path}", table)
     notes = [(name.replace("_", " "), show(value)) for name, value in report.assignment.notes.items()]
     print_facts(
         "",
         [
             ("parts", result["parts"]),
             *notes,
-            ("assigned in", f"{report.assign_seconds:.1f} s, {result['passes']} passes"),
+            ("assigned in", f"{report.assign_seconds:.1f} s, {_passes(report.assignment.passes)}"),
             ("shards built in", f"{report.shard_seconds:.1f} s"),
             memory_line(result["peak_rss_bytes"]),
         ],
     )
+
+
+def _passes(count: int) -> str:
+    return "1 pass over the edges" if count == 1 else f"{count} passes over the edges"

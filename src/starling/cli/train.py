@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from starling.cli.output import memory_line, print_facts, print_json, show
 from starling.cli.train_progress import training_progress
 from starling.config.toml import parse_value
 from starling.core.errors import InputError
-from starling.core.memory import format_bytes, parse_bytes
+from starling.core.memory import format_bytes, parse_budget, parse_bytes
 
 if TYPE_CHECKING:
     from starling.train.results import TrainResult
@@ -156,7 +157,7 @@ def train(
     memory: Annotated[
         int | None,
         typer.Option(
-            parser=parse_bytes,
+            parser=parse_budget,
             metavar="SIZE",
             help="Budget of features and evaluation, with --parallel data of all that workers hold, e.g. 2GiB: larger features "
             "stay on disk, evaluation goes in blocks. Default half of what is free.",
@@ -255,7 +256,7 @@ def train(
     embedding_memory: Annotated[
         int | None,
         typer.Option(
-            parser=parse_bytes,
+            parser=parse_budget,
             metavar="SIZE",
             help="Memory of each worker for embeddings; larger ones are in a file of the run directory. Default no limit.",
             **_MODEL,
@@ -277,7 +278,10 @@ def train(
     worker_memory: Annotated[
         int | None,
         typer.Option(
-            parser=parse_bytes, metavar="SIZE", help="auto: memory of each worker. Default: its share of what is free.", **_TEAM
+            parser=parse_budget,
+            metavar="SIZE",
+            help="auto: memory of each worker. Default: its share of what is free.",
+            **_TEAM,
         ),
     ] = None,
     setting: Annotated[
@@ -390,4 +394,4 @@ def _print(result: TrainResult) -> None:
         memory_line(result.peak_rss_bytes),
     ]
     print_facts(f"Trained {result.run}", facts)
-    print(f"Predict with: starling infer {result.run} -o predictions.csv")
+    print(f"Predict with: starling infer {shlex.quote(str(result.run))} -o predictions.csv")

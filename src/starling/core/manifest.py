@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -18,6 +19,8 @@ from starling.core.artifact import MANIFEST
 from starling.core.errors import InputError
 
 _HASH_BLOCK = 1 << 20
+_RUN_CONFIG = "config.toml"
+"""What a run directory has in place of a manifest."""
 
 
 def _plain_name(name: str) -> str:
@@ -181,6 +184,15 @@ def read_json(directory: Path) -> dict[str, object]:
     path = directory / MANIFEST
     if not directory.exists():
         raise InputError(f"{directory} does not exist. Make a graph with: starling import FILE -o {directory.name}.")
+    if directory.is_file():
+        raise InputError(
+            f"Expected a directory made by Starling, got the file {directory}. Import it first: "
+            f"starling import {shlex.quote(str(directory))} -o {shlex.quote(directory.stem)}."
+        )
+    if (directory / _RUN_CONFIG).is_file() and not path.is_file():
+        raise InputError(
+            f"Expected a graph or parts, got the run {directory}. Its settings are in {_RUN_CONFIG}, its results in summary.json."
+        )
     if not path.is_file():
         raise InputError(f"Expected a directory made by Starling, got {directory}, which has no {MANIFEST}.")
     try:

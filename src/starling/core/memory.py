@@ -16,6 +16,8 @@ _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _UNITS |= {f"{_letter}B": 1000**_power, f"{_letter}IB": 1024**_power, _letter: 1024**_power}
 
+_MOST = 1 << 63
+
 TRAINING_PROGRAM_BYTES = 576 << 20
 """What a training process holds beside its data: the interpreter, torch, compiled kernels, metrics."""
 
@@ -27,7 +29,18 @@ def parse_bytes(text: str) -> int:
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*", text)
     if match is None or match[2].upper() not in _UNITS:
         raise InputError(f"Expected a size such as 512MiB or 2GiB, got '{text}'.")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    size = float(match[1]) * _UNITS[match[2].upper()]
+    if size >= _MOST:
+        raise InputError(f"Expected a size such as 512MiB or 2GiB, got {text.strip()[:20]}…, more than any machine has.")
+    return int(size)
+
+
+def parse_budget(text: str) -> int:
+    """Bytes to stay within, as `parse_bytes` reads them: of none nothing could be done."""
+    size = parse_bytes(text)
+    if size < 1:
+        raise InputError(f"Expected a size of more than 0 bytes, such as 512MiB or 2GiB, got '{text}'.")
+    return size
 
 
 def _read(value: object) -> object:

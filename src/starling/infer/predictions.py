@@ -51,6 +51,8 @@ def check_output(path: Path, force: bool) -> None:
     """Refuse an output that cannot be written, before any work is done."""
     if path.suffix not in WRITERS:
         raise InputError(f"Expected an output that ends in {', '.join(WRITERS)}, got '{path.name}'.")
+    if path.is_dir():
+        raise InputError(f"Expected a file to write, got the directory {path}. Choose another name.")
     if path.exists() and not force:
         raise InputError(f"{path} exists already. Pass --force to replace it, or choose another name.")
     if not path.absolute().parent.is_dir():

@@ -23,8 +23,9 @@ _WORKERS_A_CORE = 64
 def check_team_size(workers: int, nodes: int, path: Path) -> None:
     """Refuse more workers on this machine than the graph has nodes, or than it can run at all."""
     if workers > nodes:
+        held = "1 node" if nodes == 1 else f"{nodes:,} nodes"
         raise InputError(
-            f"Expected at most as many workers as nodes, got {workers} workers for {nodes:,} nodes in {path}. Pass fewer --workers."
+            f"Expected at most as many workers as nodes, got {workers} workers for {held} in {path}. Pass fewer --workers."
         )
     most = _WORKERS_A_CORE * core_count()
     if workers > most:

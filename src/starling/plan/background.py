@@ -89,7 +89,8 @@ def named_after(stage: str, error: BaseException) -> BaseException:
         error.stage = error.stage or stage  # the innermost, if a stage has stages of its own
         return error
     if isinstance(error, Exception):
-        named = StarlingError(f"The background stage '{stage}' failed: {type(error).__name__}: {error}")
+        said = " ".join(str(error).split())
+        named = StarlingError(f"The background stage '{stage}' failed: {type(error).__name__}: {said}")
         named.__cause__ = error
         return named
     return error

@@ -199,12 +199,21 @@ def default_path() -> Path:
     return cache_folder() / "calibration.json"
 
 
-def save_calibration(calibration: Calibration, path: Path | None = None) -> Path:
-    """Write the record whole or not at all; returns where."""
+def calibration_place(path: Path | None = None) -> Path:
+    """Where a record is to be written, its folder made: told before anything is measured for it."""
     path = default_path() if path is None else path
     if path.is_dir():
         raise InputError(f"Expected a file for the calibration, got the directory {path}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"Cannot write the calibration to {path}: {error.strerror}. Choose another place.") from error
+    return path
+
+
+def save_calibration(calibration: Calibration, path: Path | None = None) -> Path:
+    """Write the record whole or not at all; returns where."""
+    path = calibration_place(path)
     staged = path.with_name(f".{path.name}.partial")
     staged.write_text(calibration.model_dump_json(indent=1) + "\n")
     staged.replace(path)

@@ -16,6 +16,7 @@ from starling.core.errors import InputError, nearest
 
 Fanout = int | Literal["all"]
 OTHERS = "*"
+_MOST = (1 << 31) - 1
 
 
 def _read(value: object) -> object:
@@ -57,6 +58,8 @@ def _read_one(item: object, least: int) -> Fanout:
         return "all"
     if isinstance(item, bool) or not text.isdecimal() or int(text) < least:
         raise ValueError(f"expected numbers of at least {least}, or 'all', such as 15,10,5, got '{text}'")
+    if int(text) > _MOST:
+        raise ValueError(f"expected numbers of at most {_MOST:,}, or 'all', got '{text}'")
     return int(text)
 
 

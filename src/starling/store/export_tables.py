@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from starling.core.manifest import Table
@@ -105,7 +106,7 @@ def _are_words(names: tuple[str, ...]) -> bool:
 
 def _ranges(rows: int, row_bytes: list[int]) -> Iterator[tuple[int, int]]:
     size = max(1, _BLOCK_BYTES // max(1, sum(row_bytes)))
-    for start in range(0, rows, size):
+    for start in range(0, max(rows, 1), size):  # a block of no rows names the columns
         yield start, min(start + size, rows)
 
 
@@ -142,14 +143,24 @@ def _write(table: ExportTable, arrange: Callable[[Columns], Columns], open_file:
 
 
 def _spread(columns: Columns) -> Columns:
-    """Matrices as a column for each of theirs."""
+    """Matrices as a column for each of theirs; labels that are real numbers so that they cannot be taken for class numbers."""
     spread: Columns = {}
     for name, values in columns.items():
         if _is_matrix(values):
             spread |= {f"{name}_{place}": np.ascontiguousarray(values[:, place]) for place in range(values.shape[1])}
         else:
             spread[name] = values
-    return spread
+    return {name: _with_point(values) if name == "y" or name.startswith("y_") else values for name, values in spread.items()}
+
+
+def _with_point(values: NDArray[Any] | pa.Array) -> NDArray[Any] | pa.Array:
+    """Real numbers as text in which whole ones have a decimal point too; anything else as it is."""
+    numbers = pa.array(values)
+    if not pa.types.is_floating(numbers.type):
+        return values
+    texts = numbers.cast(pa.string())
+    whole = pc.match_substring_regex(texts, "^-?[0-9]+$")
+    return pc.if_else(whole, pc.binary_join_element_wise(texts, "0", "."), texts)
 
 
 def _listed(columns: Columns) -> Columns:

@@ -46,7 +46,7 @@ class DataSettings(Record):
     """Columns of the edges' attributes, where the model reads them; written with a run."""
     relations: Annotated[int, Field(ge=0)] | None = None
     """Kinds of edges, where the model reads them; written with a run."""
-    before: float | None = None
+    before: Annotated[float, Field(allow_inf_nan=False)] | None = None
     """Leave out edges with a later time, in training and evaluation, as if they were not there yet."""
     type_widths: tuple[int, ...] = ()
     """Columns of each node type, where types have features of their own; written with a run."""
@@ -93,7 +93,7 @@ class TeamSettings(Record):
     """`auto`: shared memory between workers of one machine, sockets between machines; `gloo`: sockets only."""
     balance_workers: bool = False
     """hybrid, cohesive: each batch is shared out between workers by what its nodes cost, not by who owns them."""
-    deadline: Annotated[float, Field(gt=0)] = 15.0
+    deadline: Annotated[float, Field(gt=0, le=1e7)] = 15.0
     """Seconds within which a run ends when a worker has stopped answering."""
 
     @model_validator(mode="after")
@@ -287,13 +287,33 @@ def read_config(path: Path) -> Tables:
     return tables
 
 
+_KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
+    **{name: ("name", {name: ("*",)}) for name in (*_CHOICES, "sync", "schedule")},
+    "optimizer": ("name", {"optimizer": ("momentum",)}),
+    "task": ("name", {"task": ("metric", "class_weights"), "link": ("*",), "data": ("outputs",)}),
+    "team": (
+        "parallel",
+        {"team": ("shuffle", "local_only", "cache", "boundary", "overlap", "wire", "balance_workers"), "pipeline": ("*",)},
+    ),
+}
+"""Of a table, the key that says which kind of a thing is wanted, and what is of one kind only, `*` being a whole table."""
+
+
 def merged(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:
-    """Tables laid over one another, later ones on top; another model or strategy drops the settings of the one below."""
+    """Tables laid over one another, later ones on top; another kind of a thing drops the settings of the one below."""
     result: Tables = {}
     for tables in layers:
+        for name in _KINDS.keys() & tables.keys():
+            key, owned = _KINDS[name]
+            below = result.get(name, {}).get(key)
+            if below is not None and tables[name].get(key, below) != below:
+                _drop(result, owned)
         for name, table in tables.items():
-            below = result.get(name, {})
-            if name in _CHOICES and "name" in table and table["name"] != below.get("name", table["name"]):
-                below = {}
-            result[name] = {**below, **table}
+            result[name] = {**result.get(name, {}), **table}
     return result
+
+
+def _drop(tables: Tables, owned: Mapping[str, tuple[str, ...]]) -> None:
+    for name in owned.keys() & tables.keys():
+        keys = owned[name]
+        tables[name] = {key: value for key, value in tables[name].items() if "*" not in keys and key not in keys}

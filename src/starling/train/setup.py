@@ -310,7 +310,8 @@ def check_outputs(name: str, model: nn.Module, source: Source, outputs: int) -> 
         with torch.no_grad():
             given = model.eval()(View(graph.to(device)), torch.zeros(2, source.features.width, device=device))
     except Exception as error:
-        raise InputError(f"The model {name} cannot compute a tiny graph: {type(error).__name__}: {error}") from error
+        said = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"The model {name} cannot compute a tiny graph: {type(error).__name__}: {said}.") from error
     model.train(was_training)
     if not isinstance(given, torch.Tensor) or given.shape != (2, outputs):
         shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__

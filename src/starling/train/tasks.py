@@ -143,7 +143,7 @@ def _kind(name: str | None, labels: Labels) -> type[Task]:
 def _check_labelled(source: Source, y: NDArray[Any]) -> None:
     for split, rows in source.splits.items():
         values = y[rows]
-        missing = np.isnan(values.reshape(len(values), -1)).any(axis=1) if values.dtype.kind == "f" else values < 0
+        missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
         bad = np.flatnonzero(missing if missing.ndim == 1 else missing.any(axis=1))
         if len(bad):
             node = source.name_of(int(rows[bad[0]]))
@@ -164,6 +164,6 @@ def _class_weight(settings: TaskSettings, source: Source, classes: int) -> Tenso
         weight = 1 / np.maximum(counts, 1)
     else:
         weight = np.array(asked)
-        if len(weight) != classes or not (weight >= 0).all() or not (weight * counts).any():
-            raise InputError(f"Expected a positive class weight for each of {classes} classes, got {list(asked)}.")
+        if len(weight) != classes or not ((weight >= 0) & np.isfinite(weight)).all() or not (weight * counts).any():
+            raise InputError(f"Expected a positive, finite class weight for each of {classes} classes, got {list(asked)}.")
     return torch.from_numpy(weight * (counts.sum() / (weight * counts).sum())).float()

@@ -18,7 +18,7 @@ def alone(values: np.ndarray) -> np.ndarray:
 def test_shares_are_read_and_checked() -> None:
     assert EdgeShares.parse("85/5/10") == EdgeShares(85, 5, 10)
     assert EdgeShares.parse("90/0/10").ends == (0.9, 0.9)
-    for wrong in ("90/5", "90/5/4", "a/b/c", "0/50/50", "90/10/0", "110/-20/10", ""):
+    for wrong in ("90/5", "90/5/4", "a/b/c", "0/50/50", "90/10/0", "110/-20/10", "", "nan/5/5"):
         with pytest.raises(InputError, match="add up to 100, such as 90/5/5"):
             EdgeShares.parse(wrong)
 

@@ -67,6 +67,16 @@ def test_real_numbers(tmp_path: Path) -> None:
     assert labels == Labels(kind="real", classes=0, labelled=2)
 
 
+def test_rows_of_real_numbers_may_be_whole_later(tmp_path: Path) -> None:
+    y, labels = labelled(tmp_path, np.array([[0.5, 2.0]]), np.array([[0, 1]], np.uint8))
+    assert y.tolist() == [[0.5, 2.0], [0.0, 1.0]]
+    assert labels == Labels(kind="real", classes=0, labelled=2)
+
+
+def test_as_many_classes_as_the_user_says(tmp_path: Path) -> None:
+    assert labelled(tmp_path, np.array([0, 10**12]), classes=10**12 + 1)[1].classes == 10**12 + 1
+
+
 @pytest.mark.parametrize(
     ("blocks", "classes", "message"),
     [
@@ -78,6 +88,8 @@ def test_real_numbers(tmp_path: Path) -> None:
         ),
         ([np.array([[0, 2]])], None, "Expected labels of 0 and 1 for several classes a node, got 2 at node 0 of labels.npy."),
         ([np.array([[0, 1]])], 3, "Expected 3 classes, got label rows of 2 at node 0"),
+        ([np.array([0.5])], 3, "Expected labels of 3 classes, got real numbers at node 0 of labels.npy. Leave out --classes."),
+        ([np.array([0, 10**12])], None, "got the label 1,000,000,000,000, which would make so many of them"),
         ([np.array([np.inf])], None, "Expected finite labels, or NaN for none, got inf at node 0"),
         ([np.array([1]), np.array([0.5])], None, "Expected labels as class numbers like the first ones, got real numbers"),
         ([np.array([1]), np.array([[0, 1]])], None, "got several classes at node 0"),

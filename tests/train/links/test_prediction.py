@@ -74,6 +74,20 @@ def test_scores_of_pairs(typed: tuple[Path, Path], tmp_path: Path, capsys: pytes
     np.testing.assert_allclose(np.load(tmp_path / "scores.npy"), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_pairs_of_names_that_look_like_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """'007' is a name: read as a number, it would be another one."""
+    names = [f"{number:03d}" for number in range(30)]
+    lines = [f"{names[i]},{names[(i + step) % 30]}" for i in range(30) for step in (1, 2, 5)]
+    (tmp_path / "edges.csv").write_text("source,destination\n" + "\n".join(lines) + "\n")
+    assert run(["import", str(tmp_path / "edges.csv"), "--ids", "string", "--undirected", "-o", str(tmp_path / "g")]) == 0
+    assert run(["train", str(tmp_path / "g"), *SHORT, "--split-edges", "80/10/10", "--run", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
+    (tmp_path / "pairs.csv").write_text("source,destination\n007,012\n000,029\n")
+    scores = tmp_path / "scores.parquet"
+    assert run(["infer", str(tmp_path / "run"), "--pairs", str(tmp_path / "pairs.csv"), "-o", str(scores), "--json"]) == 0
+    assert pq.read_table(scores)["source"].to_pylist() == ["007", "000"]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -42,7 +42,7 @@ class EdgeShares:
         except (TypeError, ValueError):
             shares = cls(0, 0, 0)
         whole = shares.train + shares.val + shares.test
-        if min(shares.train, shares.test) <= 0 or shares.val < 0 or abs(whole - 100) > 1e-9:
+        if min(shares.train, shares.test) <= 0 or shares.val < 0 or not abs(whole - 100) <= 1e-9:
             raise InputError(
                 f"Expected --split-edges as percentages of training, validation and test edges that add up to 100, such as 90/5/5, "
                 f"got '{text}'."

@@ -18,6 +18,8 @@ from starling.plan.saint.normalisation import Counts, no_counts
 from starling.plan.strategy import PlanTask, Strategy
 
 _MOST_TRIES = 1000
+_REPEATS, _FEW = 16, 100_000
+"""Draws beyond so many for each that there is, and so many at all, only draw the whole graph again and again."""
 WALK_LENGTH = 2
 
 
@@ -50,6 +52,12 @@ class Saint(Strategy):
             raise InputError(f"A walk length was given, but {settings.draws}s are drawn. Set draws = walk or leave it out.")
         if settings.draws == "edge" and not len(graph.incoming.neighbours):
             raise InputError("Expected edges to draw, got a graph without any. Draw nodes.")
+        there = len(graph.incoming.neighbours) if settings.draws == "edge" else graph.rows
+        if settings.count > (most := max(_REPEATS * there, _FEW)):
+            raise InputError(
+                f"Expected at most {most:,} {settings.draws}s in a sub-graph, as the graph has {graph.rows:,} nodes and "
+                f"{len(graph.incoming.neighbours):,} edges, got {settings.count:,}. Lower 'count' of the strategy saint."
+            )
         self._trained = np.zeros(graph.rows, np.bool_)
         self._trained[self.train_rows] = True
         self._frontiers = FrontierPool(graph.rows)

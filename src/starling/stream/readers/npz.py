@@ -20,7 +20,7 @@ from starling.stream.readers.edges import StoredEdges
 from starling.stream.readers.files import existing, sound
 from starling.stream.readers.npy import described, edge_pairs, features_of, labels_of
 from starling.stream.readers.prepared import Prepared, Settings
-from starling.stream.readers.rows import DenseRows, Rows, SparseRows, as_float32, as_mask, as_text, as_they_are
+from starling.stream.readers.rows import DenseRows, Rows, SparseRows, as_float32, as_mask, as_text, as_they_are, to_float32
 from starling.stream.readers.stored import MemberContent, StoredArray
 from starling.stream.readers.table import StoredTable
 
@@ -182,7 +182,7 @@ def _edge_rows(array: StoredArray, role: str) -> Rows:
     dimensions, kinds = {"attr": ((1, 2), "biuf"), "type": ((1,), "iuUS"), "split": ((1,), "iu")}.get(role, ((1,), "biuf"))
     _check(array, dimensions, kinds)
     if role in ("weight", "attr"):
-        flat: Callable[..., object] = as_float32 if role == "attr" else lambda values, start: values.astype(np.float32)
+        flat: Callable[..., object] = as_float32 if role == "attr" else lambda values, start: to_float32(values)
         return DenseRows(array, flat)
     return DenseRows(array, as_they_are)
 

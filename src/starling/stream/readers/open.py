@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -12,7 +12,7 @@ from starling.stream.named import named
 from starling.stream.raw import RawGraph, TableReader
 from starling.stream.readers.columns import edge_roles, names_edges, names_nodes, node_roles
 from starling.stream.readers.edges import ChainedEdges, ColumnEdges, StoredEdges
-from starling.stream.readers.files import block_bytes
+from starling.stream.readers.files import block_bytes, existing, sound
 from starling.stream.readers.meta import Meta, read_meta
 from starling.stream.readers.npy import edges_of, npy_table, open_npy
 from starling.stream.readers.npz import Archive, is_whole_graph, npz_edges, npz_nodes, npz_table, user_ids
@@ -159,6 +159,10 @@ def _format(name: str) -> Format:
     found = (suffixes[:-1] if packed else suffixes)[-1:]
     form = _FORMATS.get(found[0]) if found else ("text" if packed else None)
     if form is None or (packed and form != "text"):
+        with sound(name):
+            folder = Path(name).is_dir()
+        if folder:
+            existing(name)  # says so
         ending = "".join(suffixes[-2:] if packed else found) or "no ending"
         known = " ".join(_FORMATS)
         raise InputError(f"{name} has {ending}, which is no format Starling reads. Known: {known}; text also with .gz.")

@@ -127,7 +127,7 @@ class _OpenSparse:
                 f"Expected column numbers in [0, {self._matrix.width}), "
                 f"got {columns.min()} … {columns.max()} in {self._matrix.columns.name}."
             )
-        values = self._values(first, last).astype(np.float32, copy=False)
+        values = to_float32(self._values(first, last))
         return CsrRows(offsets - first, columns.astype(np.int32, copy=False), values, self._matrix.width)
 
     def _next_offsets(self, at: int) -> NDArray[np.int64]:
@@ -141,7 +141,13 @@ class _OpenSparse:
 
 def as_float32(values: NDArray[Any], start: int) -> NDArray[np.float32]:
     """Features: float32 [rows, F]."""
-    return values.reshape(len(values), -1).astype(np.float32, copy=False)
+    return to_float32(values.reshape(len(values), -1))
+
+
+def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
+    """The same numbers in float32; those beyond it become infinite, which the column they go to refuses."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32, copy=False)
 
 
 def as_they_are(values: NDArray[Any], start: int) -> Any:

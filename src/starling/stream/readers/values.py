@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from starling.stream.raw import IdKind, Ids
+from starling.stream.readers.rows import to_float32
 from starling.stream.readers.source import Batch, Column, ColumnSource, Kind, Want
 
 _TRAIN, _VAL, _TEST = ("train", "training"), ("val", "valid", "validation", "dev"), ("test", "testing")
@@ -58,7 +59,7 @@ def ids(source: ColumnSource, batch: Batch, start: int, column: int) -> Ids:
 
 def numbers(source: ColumnSource, batch: Batch, start: int, column: int) -> NDArray[np.float32]:
     """One number a row, none empty."""
-    return np.asarray(_array(source.filled(batch, start, column, "a number")), np.float32)
+    return to_float32(np.asarray(_array(source.filled(batch, start, column, "a number"))))
 
 
 def times(source: ColumnSource, batch: Batch, start: int, column: int) -> NDArray[Any]:
@@ -103,17 +104,18 @@ def _lists(source: ColumnSource, batch: Batch, start: int, column: int, widths: 
     if flat.null_count:
         row = pc.index(flat.is_null(), True).as_py() // width
         source.refuse(start + row, column, f"{width} numbers", "an empty one among them")
-    values: NDArray[np.float32] = flat.to_numpy(zero_copy_only=False).reshape(len(lists), width)
-    return values
+    return to_float32(flat.to_numpy(zero_copy_only=False)).reshape(len(lists), width)
 
 
 def labels(source: ColumnSource, batch: Batch, start: int, columns: Sequence[int], widths: dict[int, int]) -> Any:
-    """Labels: one a row, an empty cell meaning none (-1, NaN or null); or a row of 0 and 1, one a class."""
+    """Labels: one a row, an empty cell meaning none (-1, NaN or null); or a row of 0 and 1, one a class; or of real numbers."""
     first = batch[columns[0]]
     if len(columns) == 1 and not is_list(first):
         return _label(first)
     rows = matrix(source, batch, start, columns, widths)
     wrong = np.argwhere((rows != 0) & (rows != 1))
+    if len(wrong) and (any(source.columns[column].kind == "number" for column in columns) or (rows != np.floor(rows)).any()):
+        return rows
     if len(wrong):
         row, place = wrong[0].tolist()
         column = columns[0] if is_list(first) else columns[place]

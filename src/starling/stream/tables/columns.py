@@ -124,9 +124,10 @@ class FloatColumn(DenseColumn):
         if not finite and not np.isfinite(block).all():
             index = tuple(np.argwhere(~np.isfinite(block))[0].tolist())
             where = f" in column {index[1]}" if len(index) == 2 else ""
+            largest = "" if np.isnan(block[index]) else f"; float32 holds up to {np.finfo(np.float32).max:.2g}"
             raise InputError(
                 f"Expected finite {self._noun}, got {values[index]}{where} at {name(index[0])}. "
-                "Fill in or remove such values first."
+                f"Fill in or remove such values first{largest}."
             )
         return block
 

@@ -15,6 +15,8 @@ from starling.stream.tables.categories import Names, as_strings, is_text, rewrit
 from starling.stream.tables.columns import DenseColumn, RowName, as_array, check_numbers, small_numbers
 
 NO_LABEL = -1
+_FEW, _MANY = 16, 1_000_000
+"""Class numbers beyond so many times the nodes and so many more are names of classes, not numbers of them, as with ids."""
 
 Form = Literal["class names", "class numbers", "several classes", "real numbers"]
 
@@ -42,7 +44,7 @@ class LabelColumn(DenseColumn):
             if isinstance(values, pa.Array | pa.ChunkedArray) and pa.types.is_integer(values.type):
                 values = values.fill_null(NO_LABEL)
             form = _form_of(as_array(values))
-        if form == "class numbers" and self._form == "real numbers":
+        if form in ("class numbers", "several classes") and self._form == "real numbers":
             form = "real numbers"
         if self._form not in (None, form):
             raise InputError(f"Expected labels as {self._form} like the first ones, got {form} at {name(0)}.")
@@ -71,6 +73,11 @@ class LabelColumn(DenseColumn):
     def finish(self) -> None:
         """Give class names their final numbers."""
         super().finish()
+        if self._form == "class numbers" and self._classes is None and self._largest > _FEW * self.rows + _MANY:
+            raise InputError(
+                f"Expected classes that are numbered from 0, got the label {self._largest:,}, which would make so many of them. "
+                "Give the labels as text, or say with --classes how many there are."
+            )
         if self._form != "class names" or self._given:
             return
         if self._classes is not None and len(self._names.final) > self._classes:
@@ -108,6 +115,8 @@ class LabelColumn(DenseColumn):
         return small_numbers(values, np.uint8, 1, "labels of 0 and 1 for several classes a node", name)
 
     def _real(self, values: NDArray[Any], name: RowName) -> NDArray[Any]:
+        if self._classes is not None and not self._given:
+            raise InputError(f"Expected labels of {self._classes} classes, got real numbers at {name(0)}. Leave out --classes.")
         with np.errstate(over="ignore"):
             numbers = values.astype(np.float32)
         infinite = np.isinf(numbers)

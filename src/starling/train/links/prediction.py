@@ -29,6 +29,7 @@ from starling.train.links.sources import held_by, training_source
 from starling.train.results import Scores
 
 _BLOCK = 1 << 16
+_ENDS = ("source", "destination")
 
 
 def predict_links(
@@ -49,12 +50,12 @@ def predict_links(
     if pairs is None:
         write_predictions(Predictions(rows, source.ids, "numbers"), output, force=True)
     else:
-        _write_scores(_read_pairs(pairs), source, rows, model.decoder, output)
+        _write_scores(_read_pairs(pairs, source), source, rows, model.decoder, output)
     return scores
 
 
-def _read_pairs(path: Path) -> pa.Table:
-    """The columns source, destination and, where there is one, type of a CSV or Parquet file."""
+def _read_pairs(path: Path, source: GraphSource) -> pa.Table:
+    """The columns source, destination and, where there is one, type of a CSV or Parquet file; ids that are text stay as written."""
     try:
         if path.suffix == ".parquet":
             import pyarrow.parquet as pq
@@ -63,10 +64,11 @@ def _read_pairs(path: Path) -> pa.Table:
         else:
             import pyarrow.csv as pacsv
 
-            table = pacsv.read_csv(path)
+            texts = dict.fromkeys(_ENDS, pa.string()) if source.ids.kind == "string" else {}
+            table = pacsv.read_csv(path, convert_options=pacsv.ConvertOptions(column_types=texts))
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"Expected a CSV or Parquet file of pairs in {path}: {str(error).splitlines()[0]}") from error
-    missing = [name for name in ("source", "destination") if name not in table.column_names]
+    missing = [name for name in _ENDS if name not in table.column_names]
     if missing:
         raise InputError(f"Expected the columns source and destination in {path}, got {', '.join(table.column_names)}.")
     return table
@@ -75,7 +77,7 @@ def _read_pairs(path: Path) -> pa.Table:
 @torch.no_grad()
 def _write_scores(table: pa.Table, source: GraphSource, rows: RowTable, decoder: Decoder, output: Path) -> None:
     """The table with a column score; .npy has the scores alone."""
-    ends = [_positions(table[name].combine_chunks(), name, source) for name in ("source", "destination")]
+    ends = [_positions(table[name].combine_chunks(), name, source) for name in _ENDS]
     relation = _relations(table, source)
     score = np.empty(len(table), np.float32)
     for start in range(0, len(table), _BLOCK):
