@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from starling.partition.adjacency import Adjacency
-from starling.partition.contract import Partitioner, PartitionTask
+from starling.partition.contract import INSTEAD_OF_MEMORY, Partitioner, PartitionTask
 from starling.partition.in_memory import InMemory
-from starling.partition.quiet import printing_to_stderr
+from starling.partition.metis_call import cut_by_metis
 
 
 class Metis(InMemory):
@@ -40,19 +40,14 @@ class Metis(InMemory):
         return pymetis
 
     def _partition(self, library: Any, graph: Adjacency, task: PartitionTask) -> NDArray[np.int32]:
-        width = library.zero_copy_dtype()
-        options = library.Options(
-            objtype=library.ObjType.CUT if self.settings.objective == "cut" else library.ObjType.VOL,
-            seed=1 + task.seed % ((1 << 31) - 1),  # METIS draws from rand(), to which seeds 0 and 1 are the same
-            ufactor=round(1000 * self.settings.imbalance),
+        return cut_by_metis(
+            task.parts,
+            graph.start,
+            graph.neighbour,
+            what="the graph",
+            instead=f"take --method {INSTEAD_OF_MEMORY}, which streams it",
+            seed=task.seed,
+            node_weight=task.node_load,
+            imbalance=self.settings.imbalance,
+            volume=self.settings.objective == "volume",
         )
-        loads = None if task.node_load is None else np.ascontiguousarray(task.node_load, width)
-        with printing_to_stderr():
-            result = library.part_graph(
-                task.parts,
-                adjacency=library.CSRAdjacency(graph.start.astype(width), graph.neighbour.astype(width)),
-                vweights=loads,
-                recursive=False,
-                options=options,
-            )
-        return np.asarray(result.vertex_part, np.int32)

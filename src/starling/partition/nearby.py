@@ -18,8 +18,8 @@ from starling.core.keyed import stream_key
 from starling.core.progress import SILENT, Progress
 from starling.kernels.partition.nearby import inner_ties, number_groups, weigh_nodes
 from starling.kernels.radix import stable_order
+from starling.partition.metis_call import cut_by_metis
 from starling.partition.passes import edge_blocks, pass_bytes
-from starling.partition.quiet import printing_to_stderr
 from starling.stream.edges import EdgeStream
 
 LARGEST_GROUP = 64
@@ -112,26 +112,20 @@ def _ties(
 
 
 def _cut(ties: NDArray[np.int32], weight: NDArray[np.int64], sub_parts: int, seed: int) -> NDArray[np.int32] | None:
-    """A sub-part for each group of one part, or None where there is nothing to cut or METIS gives up."""
-    import pymetis
-
+    """A sub-part for each group of one part, or None where there is nothing to choose."""
     groups = len(weight)
     if groups < _FEWEST_GROUPS * sub_parts or len(ties) == 0:
         return None
     keys = np.concatenate([ties[:, 0] * np.int64(groups) + ties[:, 1], ties[:, 1] * np.int64(groups) + ties[:, 0]])
     keys, value = np.unique(keys, return_counts=True)
-    width = pymetis.zero_copy_dtype()
-    start = np.searchsorted(keys, np.arange(groups + 1, dtype=np.int64) * groups).astype(width)
-    try:
-        with printing_to_stderr():
-            found = pymetis.part_graph(
-                sub_parts,
-                adjacency=pymetis.CSRAdjacency(start, (keys % groups).astype(width)),
-                vweights=weight.astype(width),
-                eweights=value.astype(width),
-                recursive=True,
-                options=pymetis.Options(seed=1 + seed % ((1 << 31) - 1)),
-            )
-    except RuntimeError:
-        return None
-    return np.asarray(found.vertex_part, np.int32)
+    return cut_by_metis(
+        sub_parts,
+        np.searchsorted(keys, np.arange(groups + 1, dtype=np.int64) * groups),
+        keys % groups,
+        what="the inside of a part",
+        instead="lower --memory, by which it gets a smaller graph, or leave out --sub-parts",
+        seed=seed,
+        node_weight=weight,
+        edge_weight=value,
+        recursive=True,
+    )

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.core.errors import StarlingError
 from starling.kernels.partition.contract import coarse_replicas, contract_rows, merge_rows, transpose_rows
 from starling.kernels.partition.packing import pack_in_order
 from starling.partition.flock.flocks import ONES, find_flocks
 from starling.partition.flock.windows import Window
-from starling.partition.quiet import printing_to_stderr
+from starling.partition.metis_call import cut_by_metis
 
 METIS_BYTES = 100
 """Peak of METIS for one entry of the flock graph, measured."""
@@ -107,17 +106,9 @@ def start_parts(graph: FlockGraph, parts: int, *, tries: int, imbalance: float, 
     small, into = _coarsen(graph, parts, entries, seed)
     starts = []
     for attempt in range(tries):
-        found = _metis(small, parts, imbalance, (seed * tries + attempt) % (1 << 31))
-        if found is None:
-            continue
-        part = found[into]
+        part = _first_parts(small, parts, imbalance, seed * tries + attempt)[into]
         replicas = coarse_replicas(graph.start, graph.column, graph.mass, part, parts)
         starts.append(Start(part, int(replicas)))
-    if not starts:
-        raise StarlingError(
-            f"METIS found no {parts:,} parts of a flock graph of {small.flocks:,} flocks and {small.entries:,} ties, "
-            f"with none of {tries} seeds. Try --set tries={tries + 5}, another --seed, or --method restream."
-        )
     return sorted(starts, key=lambda start: start.replicas)
 
 
@@ -149,25 +140,20 @@ def _heaviest_ties(graph: FlockGraph, entries: int) -> FlockGraph:
     return flock_graph([Window(0, graph.start, graph.column)], themselves, first, graph.mass, keep, graph.value)
 
 
-def _metis(graph: FlockGraph, parts: int, imbalance: float, seed: int) -> NDArray[np.int32] | None:
-    """A part for each flock, or None where METIS gives up."""
-    import pymetis
-
+def _first_parts(graph: FlockGraph, parts: int, imbalance: float, seed: int) -> NDArray[np.int32]:
+    """A part for each flock: by METIS, or by mass alone where no tie says which belong together."""
     if graph.entries == 0:
         part = np.empty(graph.flocks, np.int32)
         pack_in_order(np.argsort(-graph.mass, kind="stable"), graph.mass, parts, part)
         return part
-    width = pymetis.zero_copy_dtype()
-    try:
-        with printing_to_stderr():
-            found = pymetis.part_graph(
-                parts,
-                adjacency=pymetis.CSRAdjacency(graph.start.astype(width), graph.column.astype(width)),
-                vweights=np.maximum(graph.mass, 1).astype(width),
-                eweights=graph.value.astype(width),
-                recursive=False,
-                options=pymetis.Options(seed=seed, ufactor=max(1, round(1000 * imbalance))),
-            )
-    except (RuntimeError, MemoryError):
-        return None
-    return np.asarray(found.vertex_part, np.int32)
+    return cut_by_metis(
+        parts,
+        graph.start,
+        graph.column,
+        what="the flock graph",
+        instead="lower --memory, by which it gets a smaller graph, or take --method restream",
+        seed=seed,
+        node_weight=np.maximum(graph.mass, 1),
+        edge_weight=graph.value,
+        imbalance=imbalance,
+    )
