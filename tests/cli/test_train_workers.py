@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from starling.cli.main import run
 from starling.comm.in_process import run_threads
@@ -151,11 +152,20 @@ def test_what_manifests_tell_is_refused_before_anything_is_cut_or_started(
 
 
 @pytest.mark.parametrize("team", [("--workers", 2), ("--boundary", 0.5), ("--workers", 2, "--parallel", "data")])
-def test_teams_compute_on_processors(
+def test_graphics_cards_that_are_not_there(
     graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, team: tuple[object, ...]
 ) -> None:
     parts = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
     monkeypatch.setattr(trainer, "run_workers", None)  # refused before any process starts
     told = refused(capsys, tmp_path, parts, *team, "--device", "cuda")
-    assert "Expected --device cpu where a graph is computed part by part, got 'cuda' with" in told
-    assert "Pass --device cpu, or train the whole graph in one process" in told
+    assert "The device 'cuda' is not there: torch sees 0 GPUs. Pass --device cpu." in told
+
+
+def test_a_graphics_card_for_each_worker(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(trainer, "run_workers", None)  # refused before any process starts
+    told = refused(capsys, tmp_path, parts, "--workers", 2, "--device", "cuda")
+    assert "Expected a graphics card for each of 2 workers, got 1. Pass --workers 1, or --device cpu." in told

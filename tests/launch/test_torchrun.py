@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
@@ -92,7 +93,7 @@ def refused(folder: Path, workers: int = 2, **spec: Any) -> str:
     return str(caught.value)
 
 
-def test_what_workers_cannot_train_on(tmp_path: Path, parts: Path) -> None:
+def test_what_workers_cannot_train_on(tmp_path: Path, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = machine(tmp_path / "few", parts, shards=(0,))
     assert "part-00001 is missing" in refused(here)
     assert "got 3 workers for 2 parts" in refused(here, workers=3)
@@ -100,6 +101,10 @@ def test_what_workers_cannot_train_on(tmp_path: Path, parts: Path) -> None:
     assert "birds.toml is for 4 workers, and 2 were started" in refused(other)
     slow = machine(tmp_path / "slow", parts, CONFIG + '[team]\ntransport = "gloo"\n')
     assert "Pass them --transport instead" in refused(slow)
+    card = machine(tmp_path / "card", parts, CONFIG + 'device = "cuda"\n')
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert "Workers were started on the device cpu, and" in (told := refused(card))
+    assert "birds.toml says cuda. Pass them --device cuda, or change the 'device' of [run]." in told
     trainable_graph(tmp_path / "whole" / "g")
     (tmp_path / "whole" / "birds.toml").write_text(CONFIG.replace('"parts"', '"g"'))
     assert "Workers share a parts directory" in refused(tmp_path / "whole")

@@ -157,8 +157,7 @@ def _work(rank: int, size: int, port: int, transport: Any, place: str, job: byte
         store = TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
         team = form_team(rank, size, store, transport=transport, wait_limit=30.0)
         result = function(team, *args)
-        if team.mailbox is not None:
-            team.mailbox.close()
+        team.close()
         if dist.is_initialized():
             dist.destroy_process_group()
         answer.send_bytes(pickle.dumps((result, None, "")))

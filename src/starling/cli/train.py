@@ -153,7 +153,7 @@ def train(
         float | None, typer.Option(help="Leave out edges with a later time, as if they were not there yet.", **_DATA)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice. Default 0.", **_TRAINING)] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, or for one process cuda. Default cpu.", **_TRAINING)] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, or cuda: a card for each worker. Default cpu.", **_TRAINING)] = None,
     memory: Annotated[
         int | None,
         typer.Option(

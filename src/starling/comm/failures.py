@@ -9,13 +9,15 @@ from starling.core.errors import StarlingError
 class PeerLost(StarlingError):
     """A worker closed its connection: it failed, was killed, or left before its work was done."""
 
-    def __init__(self, peer: int, tag: int) -> None:
+    def __init__(self, peer: int | None, tag: int) -> None:
+        """`peer` is None where a link tells only that somebody is gone."""
         super().__init__(peer, tag)
         self.peer, self.tag = peer, tag
 
     def sentence(self) -> str:
         """Who is gone, and what it owed."""
-        return f"Worker {self.peer} closed its connection before {describe_tag(self.tag)} had passed."
+        who = "Another worker" if self.peer is None else f"Worker {self.peer}"
+        return f"{who} closed its connection before {describe_tag(self.tag)} had passed."
 
 
 class WaitedInVain(StarlingError):

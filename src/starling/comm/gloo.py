@@ -1,10 +1,9 @@
-"""Messages over torch.distributed's point-to-point calls: Gloo's sockets between hosts, NCCL between graphics cards.
+"""Messages over torch.distributed's point-to-point calls by Gloo: sockets, between hosts as a rule.
 
 Gloo carries tags, moves bytes in a thread of its own, and begins a transfer when both sides have asked for it. So a parcel must
 live until it was received; Gloo says so only to a thread that waits, hence one such thread for each peer. And so it pays to ask for
 messages before sending and before computing: rows that nobody has asked for yet do not travel, and a question that is put after
-rows were sent the other way arrives behind them. NCCL knows no tags: there, messages of a pair must be received in the order they
-were sent, whatever their tags.
+rows were sent the other way arrives behind them.
 """
 
 from __future__ import annotations
@@ -34,17 +33,15 @@ _FAREWELL = 5.0
 class GlooMailbox(Mailbox):
     """A worker's end of its links over a process group of all workers, whose ranks are their numbers."""
 
-    def __init__(
-        self, rank: int, size: int, group: dist.ProcessGroup, ledger: Ledger, *, device: str = "cpu", wait_limit: float = 600.0
-    ) -> None:
+    def __init__(self, rank: int, size: int, group: dist.ProcessGroup, ledger: Ledger, *, wait_limit: float = 600.0) -> None:
         self.rank, self.size = rank, size
-        self._group, self._ledger, self._device, self._wait_limit = group, ledger, torch.device(device), wait_limit
+        self._group, self._ledger, self._wait_limit = group, ledger, wait_limit
         self._outboxes: dict[int, _Outbox] = {}
         self._lock = threading.Lock()
 
     def parcel(self, peer: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Ordinary memory of the device that messages leave from."""
-        return torch.empty(tuple(shape), dtype=dtype, device=self._device)
+        """Ordinary memory."""
+        return torch.empty(tuple(shape), dtype=dtype)
 
     def send(self, peer: int, tag: int, parcel: Tensor) -> None:
         """Begin to send; nothing travels if there are no numbers, since the receiver knows the shape."""
@@ -61,16 +58,13 @@ class GlooMailbox(Mailbox):
         self._outboxes[peer].keep(work, parcel)
 
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> _Coming:
-        """Begin to receive into memory of its own; over NCCL only when it is waited for, since messages of a pair queue there."""
-        rows = torch.empty(tuple(shape), dtype=dtype, device=self._device)
-        coming = _Coming(peer, tag, rows, self._group, self._ledger, self._wait_limit)
-        if self._device.type == "cpu":
-            coming.ask()
-        return coming
+        """Begin to receive into memory of its own."""
+        rows = torch.empty(tuple(shape), dtype=dtype)
+        return _Coming(peer, tag, rows, self._group, self._ledger, self._wait_limit)
 
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
         """Send the count, then the numbers."""
-        self.send(peer, tag, torch.tensor([len(values)], device=self._device))
+        self.send(peer, tag, torch.tensor([len(values)]))
         self.send_copy(peer, tag, torch.from_numpy(values))
 
     def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
@@ -83,7 +77,7 @@ class GlooMailbox(Mailbox):
 
         def wait() -> dict[int, NDArray[np.int64]]:
             coming = {peer: self.receive(peer, tag, (int(count.item()),), torch.int64) for peer, count in counts}
-            return {peer: numbers.wait().cpu().numpy() for peer, numbers in coming.items()}
+            return {peer: numbers.wait().numpy() for peer, numbers in coming.items()}
 
         return wait
 
@@ -98,24 +92,19 @@ class GlooMailbox(Mailbox):
 
 
 class _Coming(AbstractContextManager[Tensor]):
-    """A message that will be received."""
+    """A message that is asked for; nothing comes if there are no numbers."""
 
     def __init__(self, peer: int, tag: int, rows: Tensor, group: dist.ProcessGroup, ledger: Ledger, wait_limit: float) -> None:
-        self._peer, self._tag, self._rows, self._group = peer, tag, rows, group
-        self._ledger, self._wait_limit = ledger, wait_limit
+        self._peer, self._tag, self._rows, self._ledger, self._wait_limit = peer, tag, rows, ledger, wait_limit
         self._work: dist.Work | None = None
-
-    def ask(self) -> None:
-        """Let it come; nothing does if there are no numbers."""
-        if self._work is None and self._rows.numel():
+        if rows.numel():
             try:
-                self._work = dist.irecv(self._rows, self._peer, group=self._group, tag=self._tag)
+                self._work = dist.irecv(rows, peer, group=group, tag=tag)
             except RuntimeError as error:
-                raise PeerLost(self._peer, self._tag) from error
+                raise PeerLost(peer, tag) from error
 
     def wait(self) -> Tensor:
         """The rows, once they are here."""
-        self.ask()
         if self._work is not None:
             began = time.monotonic()
             with self._ledger.time("waiting"):

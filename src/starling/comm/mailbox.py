@@ -1,9 +1,9 @@
-"""The one contract by which rows travel between workers: tagged messages from one worker to another.
+"""The contract by which rows travel between workers: tagged messages from one worker to another.
 
-A message is known by its sender, its receiver and its tag. Sending never waits for the receiver, and messages of different tags
-may be received in any order, while those of one sender, receiver and tag keep theirs. The first two facts are why nothing that is
-built on a mailbox can deadlock, as long as every message that is waited for is sent by somebody who is not waiting for a later one
-(docs/engine.md).
+A message is known by its sender, its receiver and its tag. Asking and sending never wait. Messages of different tags of a `Mailbox`
+may be received in any order, while those of one sender, receiver and tag keep theirs. These facts are why nothing that is built on
+a mailbox can deadlock, as long as every message that is waited for is sent by somebody who is not waiting for a later one
+(docs/engine.md). Links between graphics cards promise less, a `RowMailbox`: there everybody exchanges in the same order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-class Mailbox(ABC):
-    """A worker's end of all its links. Safe to use from several threads at once."""
+class RowMailbox(ABC):
+    """A worker's end of links for rows whose shapes both sides know. An exchange: ask, send, `depart`, and only then wait."""
 
     rank: int
     size: int
@@ -48,17 +48,8 @@ class Mailbox(ABC):
         """
         return _one_by_one(deque((peer, self.receive(peer, tag, shape, dtype)) for peer, shape in shapes.items()))
 
-    @abstractmethod
-    def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
-        """Send whole numbers, whose count the receiver does not know."""
-
-    @abstractmethod
-    def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
-        """Wait for whole numbers, any count of them."""
-
-    def ask_for_lists(self, peers: Sequence[int], tag: int) -> Callable[[], dict[int, NDArray[np.int64]]]:
-        """The lists of several peers: they may come from this call on, and calling the result waits for them."""
-        return lambda: {peer: self.receive_list(peer, tag) for peer in peers}
+    def depart(self) -> None:  # noqa: B027 — most links need no telling
+        """All of an exchange was asked for and sent: it is under way from here on, if it was not before."""
 
     @abstractmethod
     def close(self) -> None:
@@ -70,11 +61,30 @@ class Mailbox(ABC):
         parcel.copy_(values)
         self.send(peer, tag, parcel)
 
-    def __enter__(self) -> Mailbox:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: Any) -> None:
         self.close()
+
+
+class Mailbox(RowMailbox):
+    """All links of a worker, for rows in ordinary memory and for lists. Safe to use from several threads at once.
+
+    What is asked for and sent is under way at once, so that nobody need call `depart`.
+    """
+
+    @abstractmethod
+    def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
+        """Send whole numbers, whose count the receiver does not know."""
+
+    @abstractmethod
+    def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
+        """Wait for whole numbers, any count of them."""
+
+    def ask_for_lists(self, peers: Sequence[int], tag: int) -> Callable[[], dict[int, NDArray[np.int64]]]:
+        """The lists of several peers: they may come from this call on, and calling the result waits for them."""
+        return lambda: {peer: self.receive_list(peer, tag) for peer in peers}
 
 
 def _one_by_one(coming: deque[tuple[int, AbstractContextManager[Tensor]]]) -> Iterator[tuple[int, Tensor]]:

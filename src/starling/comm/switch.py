@@ -1,6 +1,7 @@
 """Form a team: find out who is where, and link each pair by the fastest way there is.
 
-Two workers of one host share memory; any others talk over torch.distributed.
+Two workers of one host share memory; any others talk over torch.distributed. Where workers compute on devices with memory of their
+own, rows that lie there have a way of their own.
 """
 
 from __future__ import annotations
@@ -21,33 +22,45 @@ from starling.comm.gloo import GlooMailbox
 from starling.comm.ledger import Ledger
 from starling.comm.mailbox import Mailbox
 from starling.comm.neighbours import link_neighbours
+from starling.comm.ordered import OrderedMailbox
 from starling.comm.shared_memory import SharedMemoryMailbox
-from starling.comm.team import Team
+from starling.comm.team import ORDINARY, Team
 
 Transport = Literal["auto", "gloo"]
 
 
 def form_team(
-    rank: int, size: int, store: Store, *, transport: Transport = "auto", device: str = "cpu", wait_limit: float = 600.0
+    rank: int,
+    size: int,
+    store: Store,
+    *,
+    transport: Transport = "auto",
+    device: torch.device = ORDINARY,
+    backend: str = "nccl",
+    wait_limit: float = 600.0,
 ) -> Team:
     """Join the team that meets at `store`; every worker calls this once, at about the same time.
 
-    `transport` "gloo" shares no memory with anybody. Messages of a `device` that is not the processor never go through shared
-    memory. `wait_limit` is how many seconds a worker waits for a message whose sender is connected. torch.distributed is used
-    as the caller has set it up, or else set up here with Gloo, if some pair needs it.
+    `transport` "gloo" shares no memory with anybody. Rows on a `device` that is not the processor travel over `backend` of
+    torch.distributed. `wait_limit` is how many seconds a worker waits for a message whose sender is connected. torch.distributed
+    is used as the caller has set it up, or else set up here with Gloo, if some pair needs it.
     """
     ledger = Ledger(size)
     if size == 1:
-        return Team(ledger=ledger)
-    shared = transport == "auto" and torch.device(device).type == "cpu"
+        return Team(ledger=ledger, device=device)
+    shared = transport == "auto"
     found = link_neighbours(rank, size, PrefixStore("starling/team", store), wanted=shared, wait_limit=wait_limit)
     near = SharedMemoryMailbox(rank, size, found.links, ledger, wait_limit=wait_limit)
-    if found.are_all:
-        return Team(rank, size, near, ledger, near=frozenset(found.links))
-    group = _process_group(rank, size, store, wait_limit)  # by everybody, though this one may not need it
-    far = GlooMailbox(rank, size, group, ledger, device=device, wait_limit=wait_limit)
-    mailbox = SwitchMailbox(near, far, found.links.keys()) if found.links else far
-    return Team(rank, size, mailbox, ledger, near=frozenset(found.links))
+    team = Team(rank, size, near, ledger, near=frozenset(found.links), device=device)
+    if not found.are_all:
+        group = _process_group(rank, size, store, wait_limit)  # by everybody, though this one may not need it
+        far = GlooMailbox(rank, size, group, ledger, wait_limit=wait_limit)
+        team.mailbox = SwitchMailbox(near, far, found.links.keys()) if found.links else far
+    if device.type != "cpu":
+        _process_group(rank, size, store, wait_limit)
+        apart = dist.new_group(backend=backend, timeout=timedelta(seconds=wait_limit))
+        team.device_mailbox = OrderedMailbox(rank, size, apart, ledger, device, wait_limit=wait_limit)
+    return team
 
 
 def _process_group(rank: int, size: int, store: Store, wait_limit: float) -> dist.ProcessGroup:

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from starling.comm.ledger import Ledger
-from starling.comm.mailbox import Mailbox
+from starling.comm.mailbox import Mailbox, RowMailbox
 from starling.comm.phase import Phase
 
+ORDINARY = torch.device("cpu")
+"""The device whose memory every process has."""
 _DIRECT = 1 << 12
 """Up to so many numbers everybody sends all to everybody; beyond, each worker adds up its own slice for all."""
 
@@ -31,11 +33,16 @@ class Team:
     rank: int = 0
     size: int = 1
     mailbox: Mailbox | None = None
+    """For rows in ordinary memory, and for lists."""
     ledger: Ledger = field(default_factory=lambda: Ledger(1))
     phase: Phase = field(default_factory=Phase)
     """What this worker is doing, for whoever must explain why it stopped."""
     near: frozenset[int] = frozenset()
     """Other workers of this host, whose files this one can read itself; nobody where memory is not shared."""
+    device: torch.device = ORDINARY
+    """Where this worker computes."""
+    device_mailbox: RowMailbox | None = None
+    """For rows that lie on such devices, where they have memory of their own; for the thread that trains alone."""
 
     @property
     def peers(self) -> list[int]:
@@ -48,6 +55,19 @@ class Team:
         assert self.mailbox is not None, "a team of one sends nothing"
         return self.mailbox
 
+    def links_at(self, device: torch.device) -> RowMailbox:
+        """The way of rows that lie there."""
+        if device.type == "cpu":
+            return self.links
+        assert self.device_mailbox is not None, "a worker that computes on a device was linked to others' devices"
+        return self.device_mailbox
+
+    def close(self) -> None:
+        """Close the mailboxes there are."""
+        for mailbox in (self.device_mailbox, self.mailbox):
+            if mailbox is not None:
+                mailbox.close()
+
     def all_sum(self, tag: int, values: Tensor) -> Tensor:
         """The sum of `values` over all workers, the same bits on each; `tag` stands for two messages of a pair."""
         if self.size == 1:
@@ -58,9 +78,8 @@ class Team:
         bounds = [len(flat) * worker // self.size for worker in range(self.size + 1)]
         slices = [flat[start:stop] for start, stop in itertools.pairwise(bounds)]
         mine = self._sum_of(tag, slices[self.rank], slices)
-        coming = self.receive_each(tag, {peer: slices[peer].shape for peer in self.peers}, flat.dtype)
-        for peer in self.peers:
-            self._send(peer, tag, mine)
+        coming = self.receive_each(tag, {peer: slices[peer].shape for peer in self.peers}, flat.dtype, flat.device)
+        self._send_each(tag, [mine] * self.size)
         whole = torch.empty_like(flat)
         whole[bounds[self.rank] : bounds[self.rank + 1]] = mine
         for peer, rows in coming:
@@ -69,21 +88,26 @@ class Team:
 
     def _sum_of(self, tag: int, own: Tensor, given: Sequence[Tensor]) -> Tensor:
         """Send `given[peer]` to every peer, and add what comes to `own`, in the order of ranks."""
-        coming = self.receive_each(tag, dict.fromkeys(sorted(self.peers), own.shape), own.dtype)
-        for peer in self.peers:
-            self._send(peer, tag, given[peer])
+        coming = self.receive_each(tag, dict.fromkeys(sorted(self.peers), own.shape), own.dtype, own.device)
+        self._send_each(tag, given)
         total = torch.zeros_like(own)
         for worker in range(self.size):
             total += own if worker == self.rank else next(coming)[1]
         return total
 
-    def receive_each(self, tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
-        """`Mailbox.receive_each`; nothing comes from nobody, so a team of one may ask."""
-        return self.links.receive_each(tag, shapes, dtype) if shapes else iter(())
+    def receive_each(
+        self, tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype, device: torch.device = ORDINARY
+    ) -> Iterator[tuple[int, Tensor]]:
+        """`RowMailbox.receive_each`; nothing comes from nobody, so a team of one may ask."""
+        return self.links_at(device).receive_each(tag, shapes, dtype) if shapes else iter(())
 
-    def _send(self, peer: int, tag: int, values: Tensor) -> None:
-        self.links.send_copy(peer, tag, values)
-        self.ledger.sent(peer, values.nbytes)
+    def _send_each(self, tag: int, given: Sequence[Tensor]) -> None:
+        """Send `given[peer]` to every peer; with what was asked for under this tag, that is the exchange."""
+        links = self.links_at(given[self.rank].device)
+        for peer in self.peers:
+            links.send_copy(peer, tag, given[peer])
+            self.ledger.sent(peer, given[peer].nbytes)
+        links.depart()
 
     def swap_lists(self, tag: int, lists: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
         """Give `lists[peer]` to every peer and get theirs; the own one comes back as it is."""

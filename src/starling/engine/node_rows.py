@@ -20,13 +20,21 @@ class NodeRows:
     features: Features
 
     @property
+    def device(self) -> torch.device:
+        """Where steps read them."""
+        return torch.device("cpu")
+
+    @property
     def x(self) -> Tensor:
         """The features of all nodes, in memory; for steps on the whole graph. The same object each time unless rows are learnt."""
-        return torch.from_numpy(self.features.all()) if self.features.learnt else self._fixed_x
+        return self._all() if self.features.learnt else self._fixed_x
 
     @cached_property
     def _fixed_x(self) -> Tensor:
-        return torch.from_numpy(self.features.all())
+        return self._all()
+
+    def _all(self) -> Tensor:
+        return torch.from_numpy(self.features.all()).to(self.device)
 
     def constants(self, *, keep: bool) -> Constants | None:
         """`x` as rows whose aggregates are kept, for training and evaluation alike, or not; None where rows are learnt."""
@@ -43,4 +51,4 @@ class NodeRows:
         if index is None and not self.features.learnt:
             return self.x, None
         rows, learnt = self.features.step_rows(index, repeats=repeats)
-        return torch.from_numpy(rows), learnt
+        return torch.from_numpy(rows).to(self.device), learnt

@@ -12,10 +12,11 @@ from starling.comm.heartbeat import Heartbeat
 from starling.comm.phase import Phase
 from starling.comm.signs_of_life import Lost
 from starling.core.environment import Place
-from starling.core.errors import StarlingError
+from starling.core.errors import InputError, StarlingError
 from starling.launch.reports import Report, RunEnded
 
 if TYPE_CHECKING:
+    import torch
     from torch.distributed import Store  # type: ignore[attr-defined]
 
     from starling.comm.switch import Transport
@@ -64,27 +65,14 @@ class Membership:
         from starling.comm.switch import form_team
 
         place, links = self._place, self._links
-        if place.size > 1 and torch.device(links.device).type == "cuda":
-            self._join_cards()
+        device = torch.device(links.device)
+        if device.type == "cuda":
+            device = _own_card(place, device)
         team = form_team(
-            place.rank, place.size, self._store, transport=links.transport, device=links.device, wait_limit=links.wait_limit
+            place.rank, place.size, self._store, transport=links.transport, device=device, wait_limit=links.wait_limit
         )
         team.phase = phase
         return team
-
-    def _join_cards(self) -> None:
-        """NCCL between graphics cards, Gloo for what lies in ordinary memory."""
-        import torch
-        import torch.distributed as dist
-
-        torch.cuda.set_device(self._place.local_rank)
-        dist.init_process_group(
-            "cpu:gloo,cuda:nccl",
-            store=dist.PrefixStore("starling/group", self._store),  # type: ignore[attr-defined]
-            rank=self._place.rank,
-            world_size=self._place.size,
-            timeout=timedelta(seconds=self._links.wait_limit),
-        )
 
     def leave(self) -> None:
         """Wait until everybody has come so far, and close what was opened: nobody loses a peer that was only quicker.
@@ -96,8 +84,7 @@ class Membership:
         self._wait_for(_LEAVING, self._place.size)
         if self._heartbeat is not None:
             self._heartbeat.stop()
-        if self.team.mailbox is not None:
-            self.team.mailbox.close()
+        self.team.close()
         if dist.is_initialized():
             dist.destroy_process_group()
         if self._place.rank == 0:
@@ -125,3 +112,19 @@ class Membership:
         except Exception:  # the store has gone with its machine, and torch raises whatever that leads to
             return True
         return first.decode() == mine
+
+
+def _own_card(place: Place, asked: torch.device) -> torch.device:
+    """The graphics card of this worker, by its number on its machine."""
+    import torch
+
+    if asked.index is not None and place.size > 1:
+        raise InputError(f"Every worker takes a graphics card of its own, got --device {asked}. Pass --device cuda.")
+    number = place.local_rank if asked.index is None else asked.index
+    if number >= torch.cuda.device_count():
+        raise InputError(
+            f"Expected a graphics card for each of {place.local_size} workers of a machine, got {torch.cuda.device_count()}. "
+            "Start fewer workers there, or pass --device cpu."
+        )
+    torch.cuda.set_device(number)  # what NCCL, and streams, go by
+    return torch.device("cuda", number)

@@ -58,8 +58,22 @@ def _config(spec: dict[str, Any], team: Team) -> RunConfig:
     for name in ("threads", "transport", "deadline"):
         if getattr(config.team, name) != type(config.team).model_fields[name].default:
             raise InputError(f"Workers were started without the '{name}' of [team] in {given}. Pass them --{name} instead.")
+    _check_same_device(config, team, given)
     _check_own_parts(config.data.path, team, shared=config.shares_parts)
     return config.model_copy(update={"team": config.team.model_copy(update={"workers": team.size})})
+
+
+def _check_same_device(config: RunConfig, team: Team, given: str) -> None:
+    """Workers took their devices when they met, before any of them read the config."""
+    from starling.train.devices import check_device
+
+    check_device(config.run.device)
+    wanted, taken = config.run.device.partition(":")[0], team.device.type
+    if team.size > 1 and wanted != taken:
+        raise InputError(
+            f"Workers were started on the device {taken}, and {given} says {wanted}. Pass them --device {wanted}, or change the "
+            "'device' of [run]."
+        )
 
 
 def _check_own_parts(path: Path, team: Team, *, shared: bool) -> None:

@@ -19,6 +19,7 @@ from starling.launch.train_worker import ENTRY, followed
 from starling.store.graph import open_graph
 from starling.store.parts_manifest import PartsManifest
 from starling.train.config import CONFIG, DataSettings, RunConfig
+from starling.train.devices import check_cards
 from starling.train.graph_preflight import check_before_workers
 from starling.train.prediction import trained_model
 from starling.train.results import TrainResult, Watcher
@@ -55,6 +56,7 @@ class Trainer:
         if not is_shared(config):
             return self._fit_alone(config, self._run)
         check_choices(config)  # before processes are started, which would only find out the same
+        check_cards(config)
         path, workers = config.data.path, config.team.workers
         are_parts = read_json(path).get("format") == "starling-parts"
         manifest = PartsManifest.read(path) if are_parts else GraphManifest.read(path)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd import Function
 
@@ -31,9 +34,19 @@ class _Plan:
     owner: Tensor
     block: int
 
+    @cached_property
+    def cuts(self) -> NDArray[np.int64]:
+        """`bounds` in ordinary memory."""
+        cuts: NDArray[np.int64] = self.bounds.cpu().numpy()
+        return cuts
+
+    def edges(self, first: int, last: int) -> slice:
+        """The edges of a range of items."""
+        return slice(int(self.cuts[first]), int(self.cuts[last]))
+
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Ranges of items that hold at most a block of edges."""
-        bounds, items, first = self.bounds.numpy(), len(self.owner), 0
+        bounds, items, first = self.cuts, len(self.owner), 0
         while first < items:
             last = int(bounds.searchsorted(bounds[first] + self.block, side="right")) - 1
             last = min(max(last, first + 1), items)
@@ -59,18 +72,18 @@ def aggregate_messages(
 def _plan(graph: LocalGraph, block: int) -> _Plan:
     degree = graph.local_degree
     pieces = (degree + block - 1).div(block, rounding_mode="floor").clamp(min=1)
-    owner = torch.repeat_interleave(torch.arange(graph.destinations), pieces)
-    number = torch.arange(len(owner)) - torch.repeat_interleave(pieces.cumsum(0) - pieces, pieces)
+    owner = torch.repeat_interleave(torch.arange(graph.destinations, device=graph.device), pieces)
+    number = torch.arange(len(owner), device=graph.device) - torch.repeat_interleave(pieces.cumsum(0) - pieces, pieces)
     bounds = torch.cat([graph.offsets[owner] + number * block, graph.offsets[-1:]])
     return _Plan(graph, bounds, owner, block)
 
 
 def _run(plan: _Plan, gather: Messages, reduce: Reduce, source: Tensor, target: Tensor, first: int, last: int) -> Any:
     """Messages and reduction of one block; source and target are its gathered rows."""
-    graph, edges = plan.graph, slice(int(plan.bounds[first]), int(plan.bounds[last]))
+    graph, edges = plan.graph, plan.edges(first, last)
     tables = (None if x is None else x[edges] for x in (graph.edge_weight, graph.edge_attr, graph.edge_type))
     messages: Any = gather.function(source, EdgeBlock(*tables), target)
-    item = torch.repeat_interleave(torch.arange(last - first), plan.bounds[first : last + 1].diff())
+    item = torch.repeat_interleave(torch.arange(last - first, device=graph.device), plan.bounds[first : last + 1].diff())
     if reduce == "softmax":
         score, messages = messages
         return _softmax(item, last - first, score, messages)
@@ -147,7 +160,7 @@ class _Blocks(Function):
 
 def _ends(plan: _Plan, first: int, last: int) -> tuple[Tensor, Tensor]:
     """Source rows and destinations of the edges of a block."""
-    edges = slice(int(plan.bounds[first]), int(plan.bounds[last]))
+    edges = plan.edges(first, last)
     counts = plan.bounds[first : last + 1].diff()
     return plan.graph.neighbours[edges].long(), torch.repeat_interleave(plan.owner[first:last], counts)
 

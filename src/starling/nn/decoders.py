@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from starling.nn.initial import Draws, initialise
 from starling.nn.model import LayeredModel, Views
+from starling.nn.ops.arrays import has_kernels
 from starling.nn.ops.pairs import pair_products
 
 DecoderName = Literal["dot", "distmult", "mlp"]
@@ -54,7 +55,7 @@ class Dot(Decoder):
 
     def pairs(self, rows: Tensor, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
         """By a kernel that makes no row for a pair, where there is one for the device."""
-        if rows.device.type != "cpu":
+        if not has_kernels(rows):
             return super().pairs(rows, source, destination, relation)
         return pair_products(rows, rows.new_ones(1, rows.shape[1]), source, destination, torch.zeros_like(source))
 
@@ -91,7 +92,7 @@ class DistMult(Decoder):
 
     def pairs(self, rows: Tensor, source: Tensor, destination: Tensor, relation: Tensor | None = None) -> Tensor:
         """By a kernel that makes no row for a pair, where there is one for the device."""
-        if rows.device.type != "cpu":
+        if not has_kernels(rows):
             return super().pairs(rows, source, destination, relation)
         return pair_products(
             rows, self.relation, source, destination, torch.zeros_like(source) if relation is None else relation

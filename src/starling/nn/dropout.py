@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from starling.kernels.dropout import drop_features, drop_threshold
-from starling.nn.ops.arrays import applied
+from starling.nn.ops.arrays import applied, has_kernels
 from starling.nn.view import View
 
 
@@ -19,12 +19,12 @@ def dropout(view: View, h: Tensor, probability: float, name: str, *, relu: bool 
     """Drop features of the rows of a layer's input (or of max(h, 0) with `relu`); row i is the view's source row i."""
     if probability == 0:
         return torch.relu(h) if relu else h
-    key, position = view.moment.key(f"dropout/{name}"), view.graph.row_position[: len(h)]
-    if h.device.type != "cpu":  # the same mask, drawn on the CPU
+    key, position = view.moment.key(f"dropout/{name}"), view.graph.row_key[: len(h)]
+    if not has_kernels(h):  # the same mask, drawn on the CPU
         mask = torch.ones(h.shape)
-        drop_features(mask.numpy(), position.cpu().numpy(), key, probability, mask.numpy())
+        drop_features(mask.numpy(), position, key, probability, mask.numpy())
         return (torch.relu(h) if relu else h) * mask.to(h)
-    result: Tensor = applied(_Dropout, h, position.numpy(), key, probability, relu)
+    result: Tensor = applied(_Dropout, h, position, key, probability, relu)
     return result
 
 

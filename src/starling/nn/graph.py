@@ -69,8 +69,8 @@ class LocalGraph:
 
     @cached_property
     def adjacency(self) -> Adjacency:
-        """The edges as kernels see them; its transpose is made when a backward pass first needs it."""
-        return adjacency(self.offsets.numpy(), self.neighbours.numpy(), self.sources)
+        """The edges as kernels see them, in ordinary memory; its transpose is made when a backward pass first needs it."""
+        return adjacency(self.offsets.cpu().numpy(), self.neighbours.cpu().numpy(), self.sources)
 
     @cached_property
     def local_degree(self) -> Tensor:
@@ -87,7 +87,13 @@ class LocalGraph:
         """Positions of all sources, int64 [S]; row numbers where the graph is whole."""
         if self.position is not None:
             return self.position
-        return torch.arange(self.sources)
+        return torch.arange(self.sources, device=self.device)
+
+    @cached_property
+    def row_key(self) -> NDArray[np.int64]:
+        """`row_position` in ordinary memory: what random choices are keyed by is read by kernels, wherever rows lie."""
+        key: NDArray[np.int64] = self.row_position.cpu().numpy()
+        return key
 
     @cached_property
     def mean_scale(self) -> Tensor:
@@ -178,8 +184,8 @@ class LocalGraph:
             )
         if name == "degree":
             return self.local_degree
-        weight = torch.ones(self.edges) if self.edge_weight is None else self.edge_weight.float()
-        return torch.zeros(self.destinations).index_add_(0, self.edge_destination, weight)
+        weight = torch.ones(self.edges, device=self.device) if self.edge_weight is None else self.edge_weight.float()
+        return torch.zeros(self.destinations, device=self.device).index_add_(0, self.edge_destination, weight)
 
     def to(self, device: torch.device | str) -> Self:
         """The same graph with its tensors on another device."""

@@ -41,7 +41,7 @@ class BatchNorm(nn.Module):
             return batch_norm(h, self.mean, self.variance, self.weight, self.bias, False, 0.0, self.epsilon)
         if view.exchange is ALONE and len(h) > 1:
             return batch_norm(h, self.mean, self.variance, self.weight, self.bias, True, self.momentum, self.epsilon)
-        count = view.exchange.all_sum(h.new_tensor([float(len(h))])).clamp(min=1)
+        count = view.exchange.all_sum(h.new_full((1,), float(len(h)))).clamp(min=1)
         mean = view.exchange.all_sum(h.sum(0)) / count
         variance = view.exchange.all_sum((h - mean).square().sum(0)) / count
         with torch.no_grad():

@@ -16,7 +16,7 @@ from torch.nn.functional import leaky_relu
 from starling.nn.gather import RelationAttention
 from starling.nn.graph import LocalGraph
 from starling.nn.ops import attend, plain
-from starling.nn.ops.arrays import split_columns
+from starling.nn.ops.arrays import has_kernels, split_columns
 from starling.nn.relations import Relation, gathered, relations_of
 
 
@@ -48,21 +48,22 @@ def _pairs(graph: LocalGraph, parts: list[Relation], within: bool) -> RelationPa
     source, target = np.empty(graph.edges, np.int32), np.empty(graph.edges, np.int64)
     sources = targets = 0
     for part in parts:
-        numbers = part.numbers.numpy()
+        numbers = part.numbers.cpu().numpy()
         source[numbers] = sources + part.compact.neighbours
         target[numbers] = targets + np.repeat(np.arange(len(part.rows)), np.diff(part.edges.offsets))
         sources, targets = sources + len(part.sources), targets + len(part.rows)
     row = torch.cat([graph.offsets[:0], *(part.rows for part in parts)])
     offsets = graph.offsets
     if within:  # edges relation by relation, as the destination pairs are
-        order = np.concatenate([np.empty(0, np.int64), *(part.numbers.numpy() for part in parts)])
+        order = np.concatenate([np.empty(0, np.int64), *(part.numbers.cpu().numpy() for part in parts)])
         source, target = source[order], target[order]
-        offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(np.bincount(target, minlength=targets))]))
+        offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(np.bincount(target, minlength=targets))])).to(graph.device)
     position = graph.row_position
     keyed = [position[part.sources] * len(parts) + number for number, part in enumerate(parts)]
-    pairs = LocalGraph(offsets, torch.from_numpy(source), sources, len(offsets) - 1)
+    edge_source, edge_target = (torch.from_numpy(ends).to(graph.device) for ends in (source, target))
+    pairs = LocalGraph(offsets, edge_source, sources, len(offsets) - 1)
     own = position[row] if within else position[: graph.destinations]
-    return RelationPairs(parts, pairs, torch.from_numpy(target), row, torch.cat([position[:0], *keyed]), own)
+    return RelationPairs(parts, pairs, edge_target, row, torch.cat([position[:0], *keyed]), own)
 
 
 def attend_relations(graph: LocalGraph, gather: RelationAttention, rows: Tensor, key: np.uint64) -> tuple[Tensor, Tensor]:
@@ -95,8 +96,9 @@ def _attend(
     graph = pairs.graph
     dropout = None
     if gather.dropout:
-        dropout = attend.EdgeDropout(gather.dropout, key, pairs.source_position.numpy(), pairs.target_position.numpy())
-    if z.device.type == "cpu":
+        of_source, of_target = (keys.cpu().numpy() for keys in (pairs.source_position, pairs.target_position))
+        dropout = attend.EdgeDropout(gather.dropout, key, of_source, of_target)
+    if has_kernels(z):
         nothing = z.new_zeros(graph.destinations, source.shape[1])
         return attend.attend_additive(graph.adjacency, z, source, nothing, gather.slope, edge_score=edge_score, dropout=dropout)
     score = leaky_relu(source[graph.neighbours.long()] + edge_score, gather.slope)
@@ -105,4 +107,4 @@ def _attend(
         ones = torch.ones(score.shape)
         dropout.apply(graph.adjacency, ones.numpy(), ones.numpy())
         factor = ones.to(score)
-    return plain.attend(graph.to(z.device), z, score, edge_factor=factor)
+    return plain.attend(graph, z, score, edge_factor=factor)

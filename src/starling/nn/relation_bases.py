@@ -16,6 +16,7 @@ from torch import Tensor
 from starling.kernels.relation_totals import relation_totals
 from starling.nn.graph import LocalGraph
 from starling.nn.ops import plain, sums
+from starling.nn.ops.arrays import has_kernels
 from starling.nn.relations import checked_types
 from starling.plan.linear_work import EDGE_COST, LinearWork
 
@@ -62,7 +63,7 @@ def sum_bases(graph: LocalGraph, bases: Tensor, mix: Tensor, x: Tensor, *, mean:
 
 
 def _sum(graph: LocalGraph, x: Tensor, coefficient: Tensor, width: int) -> Tensor:
-    if x.device.type == "cpu":
+    if has_kernels(x):
         return sums.sum_by_heads(graph.adjacency, x, coefficient, width)
     return plain.sum_by_heads(graph, x, coefficient, width)
 

@@ -35,19 +35,19 @@ def relation_blocks(graph: LocalGraph, relations: int) -> list[RelationBlock]:
 
 
 def _block(graph: LocalGraph, part: Relation) -> RelationBlock:
-    rows, neighbours = part.rows.numpy(), part.edges.neighbours
+    rows, neighbours, device = part.rows.cpu().numpy(), part.edges.neighbours, graph.device
     others = np.setdiff1d(neighbours, rows)
     sources = np.concatenate([rows, others])
     place = np.searchsorted(rows, neighbours)
     own = rows[np.minimum(place, len(rows) - 1)] == neighbours if len(rows) else np.zeros(0, np.bool_)
     place = np.where(own, place, len(rows) + np.searchsorted(others, neighbours)).astype(np.int32)
-    index, numbers = torch.from_numpy(sources), part.numbers
+    index, numbers = torch.from_numpy(sources).to(device), part.numbers
     weight, scale = _taken(graph.edge_weight, numbers), _taken(graph.edge_scale, numbers)
     row_scale = _taken(graph.row_scale, part.rows)
-    lengths = torch.from_numpy(np.diff(part.edges.offsets))
+    lengths = torch.from_numpy(np.diff(part.edges.offsets)).to(device)
     small = LocalGraph(
-        torch.from_numpy(part.edges.offsets),
-        torch.from_numpy(place),
+        torch.from_numpy(part.edges.offsets).to(device),
+        torch.from_numpy(place).to(device),
         len(sources),
         len(rows),
         edge_weight=weight,
@@ -65,7 +65,7 @@ def _stands_for(lengths: Tensor, weight: Tensor | None, scale: Tensor | None, ro
     """Edges of each destination (or their weight), sampled ones counting as what they stand for: a mean is one of those here."""
     total = lengths.float()
     if weight is not None or scale is not None:
-        each = torch.ones(int(lengths.sum())) if weight is None else weight.float()
+        each = torch.ones(int(lengths.sum()), device=lengths.device) if weight is None else weight.float()
         each = each if scale is None else each * scale
         total = torch.segment_reduce(each, "sum", lengths=lengths, unsafe=True, initial=0.0)
     if row_scale is not None:

@@ -20,8 +20,8 @@ from torch import Tensor
 from starling.core.errors import InputError
 from starling.kernels.adjacency import Adjacency, adjacency
 from starling.nn.graph import LocalGraph
-from starling.nn.ops.arrays import split_columns
-from starling.nn.ops.sums import sum_neighbours
+from starling.nn.ops import plain, sums
+from starling.nn.ops.arrays import has_kernels, split_columns
 from starling.plan.linear_work import LinearWork
 
 
@@ -37,7 +37,8 @@ class Relation:
     @cached_property
     def _distinct(self) -> tuple[Tensor, Adjacency]:
         present, place = np.unique(self.edges.neighbours, return_inverse=True)
-        return torch.from_numpy(present), adjacency(self.edges.offsets, place.astype(np.int32), len(present))
+        index = torch.from_numpy(present).to(self.rows.device)
+        return index, adjacency(self.edges.offsets, place.astype(np.int32), len(present))
 
     @property
     def sources(self) -> Tensor:
@@ -48,6 +49,18 @@ class Relation:
     def compact(self) -> Adjacency:
         """`edges` with neighbours numbered among `sources`."""
         return self._distinct[1]
+
+    @cached_property
+    def _graph(self) -> LocalGraph:
+        edges, device = self.compact, self.rows.device
+        offsets, neighbours = (torch.from_numpy(values).to(device) for values in (edges.offsets, edges.neighbours))
+        return LocalGraph(offsets, neighbours, edges.columns, edges.rows)
+
+    def sum(self, x: Tensor, **factors: Tensor | None) -> Tensor:
+        """The sum over neighbours of the rows of `sources` (`sums.sum_neighbours`), a row for each of `rows`."""
+        if has_kernels(x):
+            return sums.sum_neighbours(self.compact, x, **factors)
+        return plain.sum_neighbours(self._graph, x, **factors)
 
 
 def checked_types(graph: LocalGraph, relations: int) -> NDArray[Any]:
@@ -62,22 +75,21 @@ def checked_types(graph: LocalGraph, relations: int) -> NDArray[Any]:
 
 def split_by_relation(graph: LocalGraph, relations: int) -> list[Relation]:
     """The edges of each relation, rows without any left out."""
-    kinds, rows = checked_types(graph, relations), graph.edge_destination.numpy()
+    kinds, rows, device = checked_types(graph, relations), graph.edge_destination.cpu().numpy(), graph.device
     order = np.argsort(kinds, kind="stable")
     bounds = np.searchsorted(kinds[order], np.arange(relations + 1))
-    neighbours, parts = graph.neighbours.numpy(), []
+    neighbours, parts = graph.neighbours.cpu().numpy(), []
     for relation in range(relations):
         numbers = order[bounds[relation] : bounds[relation + 1]]
         present, counts = np.unique(rows[numbers], return_counts=True)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        index = torch.from_numpy(present)
-        degree = torch.from_numpy(counts)
+        index, degree, entries = (torch.from_numpy(values).to(device) for values in (present, counts, numbers))
         if graph.relation_degree is not None:
             degree = graph.relation_degree[index, relation]
         elif graph.edge_scale is not None:  # edges that stand for others, too, count as so many: a weighted mean of those here
-            degree = torch.segment_reduce(graph.edge_scale[torch.from_numpy(numbers)], "sum", lengths=degree, unsafe=True)
+            degree = torch.segment_reduce(graph.edge_scale[entries], "sum", lengths=degree, unsafe=True)
         edges = adjacency(offsets, neighbours[numbers], graph.sources)
-        parts.append(Relation(index, edges, torch.from_numpy(numbers), 1.0 / degree.float()))
+        parts.append(Relation(index, edges, entries, 1.0 / degree.float()))
     return parts
 
 
@@ -98,17 +110,17 @@ def sum_relations(
     out = x.new_zeros(rows, weight.shape[-1] * blocks) + (x[:0].sum() + weight[:0].sum())
     present = [(part, matrix) for part, matrix in zip(parts, weight, strict=True) if len(part.rows)]
     given = gathered(x, [part.sources for part, _ in present])
-    sums = []
+    found = []
     for (part, matrix), values in zip(present, given, strict=True):
         factors = {
             "edge_weight": None if edge_weight is None else edge_weight[part.numbers],
             "row_scale": part.scale if mean else None,
         }
         if _product_first(part, matrix, x):
-            sums.append(sum_neighbours(part.compact, _product(values, matrix), **factors))
+            found.append(part.sum(_product(values, matrix), **factors))
         else:
-            sums.append(_product(sum_neighbours(part.compact, values, **factors), matrix))
-    return out.index_add(0, torch.cat([part.rows for part, _ in present]), torch.cat(sums)) if sums else out
+            found.append(_product(part.sum(values, **factors), matrix))
+    return out.index_add(0, torch.cat([part.rows for part, _ in present]), torch.cat(found)) if found else out
 
 
 def gathered(x: Tensor, index: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -20,6 +20,7 @@ from starling.nn.blockwise import aggregate_messages
 from starling.nn.gather import Attention, ByRelation, Copy, Gather, Messages, PairAttention, Reduce, RelationAttention
 from starling.nn.graph import LocalGraph
 from starling.nn.ops import attend, plain, sums
+from starling.nn.ops.arrays import has_kernels
 from starling.nn.relation_attention import attend_relations
 from starling.nn.relation_bases import bases_are_cheaper, sum_bases
 from starling.nn.relations import relations_of, sum_relations
@@ -97,7 +98,7 @@ class View:
     def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
         """A sum or mean of copied rows: one sparse product."""
         factors, rows = self.factors(gather, reduce, self.graph.edge_scale), self.exchange.pull(rows)
-        if rows.device.type == "cpu":
+        if has_kernels(rows):
             partial = sums.sum_neighbours(self.graph.adjacency, rows, **factors)
         else:
             partial = plain.sum_neighbours(self.graph, rows, **factors)
@@ -120,8 +121,7 @@ class View:
 
     def _max(self, rows: Tensor) -> Tensor:
         graph, rows = self.graph, self.exchange.pull(rows)
-        on_cpu = rows.device.type == "cpu"
-        partial = sums.max_neighbours(graph.adjacency, rows) if on_cpu else plain.max_neighbours(graph, rows)
+        partial = sums.max_neighbours(graph.adjacency, rows) if has_kernels(rows) else plain.max_neighbours(graph, rows)
         if not self.exchange.spread:
             return partial
         absent = (graph.local_degree == 0)[:, None]  # a zero for "no edge here" must not beat others' negative maxima
@@ -135,7 +135,7 @@ class View:
         own = None
         if gather.self_loop:
             own = self._unless_looped(leaky_relu(source[: graph.outputs] + target[: graph.outputs], gather.slope))
-        if rows.device.type != "cpu":
+        if not has_kernels(rows):
             score = plain.additive_score(graph, source, target, gather.slope, gather.edge_score)
             masks = self._attention_masks(gather, score)
             out, log_sum = plain.attend(graph, rows, score, own_score=own, edge_rows=gather.edge_rows, **masks)
@@ -153,7 +153,7 @@ class View:
         if gather.self_loop:
             both = leaky_relu(rows[: graph.outputs] + target[: graph.outputs], gather.slope)
             own = self._unless_looped(both @ _by_heads(gather.vector))
-        if rows.device.type != "cpu":
+        if not has_kernels(rows):
             score = plain.pair_score(graph, rows, target, gather.vector, gather.slope)
             out, log_sum = plain.attend(graph, rows, score, own_score=own, **self._attention_masks(gather, score))
         else:
@@ -222,14 +222,13 @@ class View:
     def _edge_dropout(self, gather: Attention | PairAttention) -> attend.EdgeDropout | None:
         if gather.dropout == 0:
             return None
-        return attend.EdgeDropout(gather.dropout, self._attention_key(gather), self.graph.row_position.numpy())
+        return attend.EdgeDropout(gather.dropout, self._attention_key(gather), self.graph.row_key)
 
     def _attention_masks(self, gather: Attention | PairAttention, score: Tensor) -> dict[str, Tensor]:
         """Dropout's factors for a device without kernels: drawn on the CPU, the same bits."""
-        if gather.dropout == 0:
+        graph, dropout = self.graph, self._edge_dropout(gather)
+        if dropout is None:
             return {}
-        graph = self.graph.to("cpu")
-        dropout = attend.EdgeDropout(gather.dropout, self._attention_key(gather), graph.row_position.numpy())
         edge, own = (torch.ones(count, score.shape[1]) for count in (graph.edges, graph.outputs))
         dropout.apply(graph.adjacency, edge.numpy(), edge.numpy())
         dropout.apply(attend.self_loops(graph.outputs), own.numpy(), own.numpy())

@@ -92,7 +92,7 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         sample=sample,
         fetch=_fetcher(config, source, store, features),
         compact=Compactor(team, run.seed),
-        copy=DeviceCopy(run.device),
+        copy=DeviceCopy(team.device),
     )
     whole: TeamWork | PartsEvaluation | PastEvaluation
     if past is None:
@@ -215,7 +215,7 @@ def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int,
     plain = plain and config.data.before is None
     if run.memory is not None and plain and 4 * source.nodes * features.width > memory * source.team.size // 2:
         request = SourceRequest(config.data.normalize, tuple(source.edge_tables))
-        return evaluate_part_by_part(config.data.path, source.team, request, memory // 2, run.device)
+        return evaluate_part_by_part(config.data.path, source.team, request, memory // 2, str(source.team.device))
     check_features_fit(config, source)
     strategy = make_team_strategy(
         "global", Global.Settings(), source.graph, source.team, source.splits["train"], layers, run.seed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-import torch
 from torch.optim import Optimizer
 
 from starling.comm.team import Team
@@ -48,8 +47,6 @@ def schedule_of(setup: Setup, optimizer: Optimizer) -> Schedule:
 def updates_of(setup: Setup, optimizer: Optimizer, team: Team) -> Updates:
     """How gradients of a team become updates, at once or some steps late."""
     config, sync = setup.config, setup.config.sync
-    if sync.staleness and torch.device(config.run.device).type != "cpu":
-        raise InputError(f"--sync stale runs on the processor so far, got the device {config.run.device}. Pass --device cpu.")
     if sync.staleness and setup.work.steps_per_epoch == 1:
         raise InputError(
             f"--staleness {sync.staleness} lets the steps of an epoch overlap, and here an epoch is one step. Pass --strategy mini "

@@ -17,12 +17,13 @@ from starling.nn.decoders import LinkModel
 from starling.plan.registry import read_settings
 from starling.train.budget import budget
 from starling.train.config import RunConfig
+from starling.train.devices import check_device
 from starling.train.embeddings import saved_embeddings
 from starling.train.links.prediction import predict_links
 from starling.train.metrics import TaskKind, make_score
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
-from starling.train.setup import Shapes, check_device, layers_of, make_inference, make_model, read_source, shapes_of
+from starling.train.setup import Shapes, layers_of, make_inference, make_model, read_source, shapes_of
 from starling.train.tasks import TASKS
 
 _MEANING: dict[str, Meaning] = {"classification": "class", "multilabel": "labels", "regression": "numbers"}

@@ -38,6 +38,7 @@ from starling.train.balance import BalanceRequest, balanced_work, check_balance
 from starling.train.budget import data_memory, team_budget
 from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
+from starling.train.devices import check_run_device
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
 from starling.train.graph_checks import check_edges, check_features_fit
 from starling.train.grouping import Grouping, make_grouping
@@ -64,6 +65,8 @@ class Setup:
 def set_up(config: RunConfig, team: Team) -> Setup:
     """Open the data, make the model and the strategy, check that they fit together."""
     settings, how = check_choices(config)
+    if team.size == 1:
+        team.device = torch.device(config.run.device)  # workers of a larger one were given theirs when they met
     memory = team_budget(config, team.size)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
@@ -73,7 +76,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
     check_shapes(config, source.features.width, task.outputs)
     check_edges(config, how, source)
     shapes = shapes_of(source, task.outputs)
-    model = make_model(config, shapes)
+    model = make_model(config, shapes, team.device)
     if ":" in config.model.name:
         check_outputs(config.model.name, model, source, task.outputs)
     layers = layers_of(config, model)
@@ -91,8 +94,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
 
 def check_choices(config: RunConfig) -> tuple[Mapping[str, Any], Strategy.Settings]:
     """Refuse a device, model or strategy that cannot be, before anything is read; the settings of the last two."""
-    check_team_device(config)
-    check_device(config.run.device)
+    check_run_device(config, shared=is_shared(config))
     settings = resolved_model(config.model)
     how = read_settings(config.strategy.name, config.strategy.settings)
     check_balance(config, how)
@@ -190,32 +192,6 @@ def _team_work(
     return TeamWork(source, strategy, filler, layers)
 
 
-def check_team_device(config: RunConfig) -> None:
-    """Refuse a graphics card where rows are exchanged: teams pack, send and add them in ordinary memory.
-
-    Over NCCL they could not be, since it tells no messages apart and batches are planned beside the step under way.
-    """
-    workers, device = config.team.workers, config.run.device
-    alone = workers == 1 and (not is_shared(config) or config.sync.name == "average")
-    if not alone and device.startswith("cuda"):
-        raise InputError(
-            f"Expected --device cpu where a graph is computed part by part, got '{device}' with {workers} "
-            f"worker{'s' if workers > 1 else ''}. Pass --device cpu, or train the whole graph in one process, without --workers."
-        )
-
-
-def check_device(name: str) -> None:
-    """Refuse a device that is not there."""
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"Expected a device such as cpu or cuda, got '{name}'.") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"The device '{name}' is not there: torch sees {torch.cuda.device_count()} GPUs. Pass --device cpu.")
-    if device.type not in ("cpu", "cuda"):
-        raise InputError(f"Expected the device cpu or cuda, got '{name}'.")
-
-
 def resolved_model(choice: Choice) -> Mapping[str, Any]:
     """A model's settings, defaults filled in; a user's class checks its own."""
     if ":" in choice.name and not choice.name.startswith("pyg:"):
@@ -283,8 +259,8 @@ def shapes_of(source: Source, outputs: int) -> Shapes:
     return Shapes(source.features.width, outputs, edge_features, source.relations, source.features.type_widths)
 
 
-def make_model(config: RunConfig, shapes: Shapes) -> nn.Module:
-    """The model with its initial weights, on its device."""
+def make_model(config: RunConfig, shapes: Shapes, device: torch.device | None = None) -> nn.Module:
+    """The model with its initial weights, on its device: the run's, or this worker's."""
     torch.manual_seed(config.run.seed)  # for what a user's model draws itself
     spec = ModelSpec(
         config.model.name,
@@ -298,7 +274,7 @@ def make_model(config: RunConfig, shapes: Shapes) -> nn.Module:
     model = build_model(spec, config.run.seed)
     if config.task.name == "link":
         model = LinkModel(model, make_decoder(config.link.decoder, shapes.outputs, shapes.relations, config.run.seed))
-    return model.to(config.run.device)
+    return model.to(config.run.device if device is None else device)
 
 
 def check_outputs(name: str, model: nn.Module, source: Source, outputs: int) -> None:
@@ -348,7 +324,7 @@ def _neighbours(source: GraphSource) -> NeighbourSource:
 def sums_raw_input(model: nn.Module, source: WorkerSource) -> bool:
     """Whether the model's first layer sums input features as they are, before any weight or dropout: seen on a tiny graph."""
     seen: list[bool] = []
-    x = torch.zeros(2, source.features.width)
+    x = torch.zeros(2, source.features.width, device=source.device)
 
     class Spy(View):
         @property
@@ -363,7 +339,7 @@ def sums_raw_input(model: nn.Module, source: WorkerSource) -> bool:
     graph = local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), weighted_degree=torch.ones(2), **tables)
     state = {name: value.clone() for name, value in model.state_dict().items()}  # batch norm learns from whatever it sees
     with torch.no_grad():
-        model.train()(Spy(graph, constants=Constants(x)), x)
+        model.train()(Spy(graph.to(source.device), constants=Constants(x)), x)
     model.load_state_dict(state)
     return any(seen)
 

@@ -52,7 +52,7 @@ class GradientSync:
             return given
         team, weights, loss = self._team, self._weights, given.loss
         # A weight without a gradient here (a worker may have no edge of a kind) may have one elsewhere: count where it has.
-        found = torch.tensor([gradient is not None for gradient in given.of_weights], dtype=loss.dtype)
+        found = torch.tensor([gradient is not None for gradient in given.of_weights], dtype=loss.dtype).to(loss.device)
         mine = [
             torch.zeros_like(weight) if gradient is None else gradient
             for weight, gradient in zip(weights, given.of_weights, strict=True)
@@ -83,7 +83,9 @@ class Updates:
         self._parameters, self._team, self._staleness = parameters, team, staleness
         self._sync, self._slots, self._flights = GradientSync(model, team), Slots(threads), Flights(in_flight)
         self._reducer: Lane = Thread("reduce") if staleness else Here()
-        buckets = GradientBuckets(model, team) if team.size > 1 and not staleness else None
+        # Buckets are summed beside the backward pass, by another thread: what lies on devices is exchanged in one order.
+        in_order = team.device.type != "cpu"
+        buckets = GradientBuckets(model, team) if team.size > 1 and not staleness and not in_order else None
         self._buckets = buckets if buckets is not None and len(buckets) > 1 else None  # one bucket is there when all are
         self._replicas = [Replica(model) for _ in range(in_flight)] if staleness else []
         self._step = 0

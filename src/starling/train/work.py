@@ -109,7 +109,7 @@ class TeamWork(Work):
         """From one pass over the whole graph, each worker its own nodes; the same numbers on every worker."""
         source, team = self.source, self.source.team
         assert source.y is not None, "a task checks that there are labels"
-        given = self.outputs(model)
+        given = self.outputs(model).cpu()
         calls = Calls(self._evaluations, Channel.EVALUATE, _SCORING)
         found = []
         for name in SPLITS:

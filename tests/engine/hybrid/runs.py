@@ -61,6 +61,18 @@ def cut(
     return folder / "parts"
 
 
+def unequal_parts(graph: Graph, folder: Path) -> dict[str, Path]:
+    """Five unequal parts: one empty, one of a single node; as an edge-cut and as a vertex-cut."""
+    draw = np.random.default_rng(5)
+    owner = draw.choice([0, 2, 4], graph.nodes, p=[0.6, 0.2, 0.2])
+    owner[7] = 3
+    edge_part = draw.choice([0, 2, 3, 4], graph.manifest.edges)
+    return {
+        "edge-cut": cut(graph, folder / "edge", 5, owner),
+        "vertex-cut": cut(graph, folder / "vertex", 5, owner, edge_part),
+    }
+
+
 def config_of(
     path: Path, workers: int, model: Table, strategy: Table | None = None, *, epochs: int = 2, **team: Any
 ) -> RunConfig:
@@ -80,7 +92,7 @@ def config_of(
 def learn(team: Team, config: RunConfig, run: Path) -> Learnt:
     """Train as one worker."""
     result = fit(config, run, team=team)
-    weights = {name: value.numpy() for name, value in result.model.state_dict().items()}
+    weights = {name: value.cpu().numpy() for name, value in result.model.state_dict().items()}
     return Learnt(np.array(result.losses), weights, result.scores.test or 0.0, result.bytes_sent_per_epoch)
 
 
@@ -89,22 +101,23 @@ def learn_together(config: RunConfig, run: Path) -> list[Learnt]:
     return run_threads(config.team.workers, lambda team: learn(team, config, run))
 
 
-def steps(config: RunConfig) -> NDArray[np.float32]:
+def steps_of(team: Team, config: RunConfig) -> NDArray[np.float32]:
     """Loss and gradients of each step of the first epoch, weights unmoved: [steps, 1 + weights], the team's sums."""
+    setup = set_up(config, team)
+    found = []
+    for number, batch in enumerate(setup.work.batches(1)):
+        setup.model.zero_grad()
+        loss = setup.task.loss(outputs_of(setup.model, batch)[batch.outputs], batch.y, batch.weight)
+        loss.backward()  # type: ignore[no-untyped-call]
+        gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in setup.model.parameters()]
+        flat = torch.cat([loss.detach().reshape(1), *(gradient.reshape(-1) for gradient in gradients)])
+        found.append(team.all_sum(make_tag(Channel.GRADIENTS, number, 0), flat).cpu().numpy())
+    return np.stack(found)
 
-    def work(team: Team) -> NDArray[np.float32]:
-        setup = set_up(config, team)
-        found = []
-        for number, batch in enumerate(setup.work.batches(1)):
-            setup.model.zero_grad()
-            loss = setup.task.loss(outputs_of(setup.model, batch)[batch.outputs], batch.y, batch.weight)
-            loss.backward()  # type: ignore[no-untyped-call]
-            gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in setup.model.parameters()]
-            flat = torch.cat([loss.detach().reshape(1), *(gradient.reshape(-1) for gradient in gradients)])
-            found.append(team.all_sum(make_tag(Channel.GRADIENTS, number, 0), flat).numpy())
-        return np.stack(found)
 
-    everywhere = run_threads(config.team.workers, work)
+def steps(config: RunConfig) -> NDArray[np.float32]:
+    """`steps_of` a team of threads."""
+    everywhere = run_threads(config.team.workers, lambda team: steps_of(team, config))
     for seen in everywhere:
         np.testing.assert_array_equal(seen, everywhere[0])
     return everywhere[0]

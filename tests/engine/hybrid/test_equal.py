@@ -11,15 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from starling.core.errors import InputError
 from starling.nn import registry
 from starling.store.graph import Graph
-from tests.engine.hybrid.runs import Learnt, assert_same, config_of, cut, learn_together, small_graph
-
-NODES, PARTS = 61, 5
+from tests.engine.hybrid.runs import Learnt, assert_same, config_of, learn_together, small_graph, unequal_parts
 
 MODELS: dict[str, dict[str, Any]] = {
     "gcn": {"norm": "batch", "dropout": 0.3, "residual": True},
@@ -73,21 +70,12 @@ def settings_of(model: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
-    return small_graph(tmp_path_factory.mktemp("graph") / "g", nodes=NODES)
+    return small_graph(tmp_path_factory.mktemp("graph") / "g")
 
 
 @pytest.fixture(scope="module")
 def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Five unequal parts: one empty, one of a single node; as an edge-cut and as a vertex-cut."""
-    draw = np.random.default_rng(5)
-    owner = draw.choice([0, 2, 4], NODES, p=[0.6, 0.2, 0.2])
-    owner[7] = 3
-    edge_part = draw.choice([0, 2, 3, 4], graph.manifest.edges)
-    folder = tmp_path_factory.mktemp("parts")
-    return {
-        "edge-cut": cut(graph, folder / "edge", PARTS, owner),
-        "vertex-cut": cut(graph, folder / "vertex", PARTS, owner, edge_part),
-    }
+    return unequal_parts(graph, tmp_path_factory.mktemp("parts"))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from starling.comm.team import Team
+from starling.comm.team import ORDINARY, Team
 from starling.core.exchange import ALONE, Alone, Exchange
 from starling.engine.data.fetch import FetchedRows, FetchedStep
 from starling.engine.fill import FilledBatch
@@ -67,11 +67,11 @@ class Compactor:
 class DeviceCopy:
     """Moves a batch to a device; where that is the processor, there is nothing to do."""
 
-    device: str = "cpu"
+    device: torch.device = ORDINARY
 
     def __call__(self, batch: FilledBatch) -> FilledBatch:
         """The batch on its device."""
-        device = torch.device(self.device)
+        device = self.device
         if device.type == "cpu":
             return batch
         assert batch.weight is not None

@@ -79,7 +79,7 @@ class BalancedFiller(TeamFiller):
     def fill(self, plan: WorkerPlan) -> FilledBatch:
         """The views, features and labels of one step."""
         assert isinstance(plan, BalancedPlan)
-        mirrors = torch.from_numpy(self.mirror_features[plan.batch].all()) if self.raw else None
+        mirrors = torch.from_numpy(self.mirror_features[plan.batch].all()).to(self.source.device) if self.raw else None
         source = self.sources[plan.batch]
         how = (self.whole, self.seed, self.reuse, False, mirrors, self.overlap, self.wire, self.graphs)
         return TeamFiller(source, *how).fill(plan)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -21,7 +20,7 @@ from starling.comm.tags import CALLS, Channel, make_tag
 from starling.comm.team import Team
 from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.rows import add_rows, gather_rows
-from starling.nn.ops.arrays import applied
+from starling.nn.ops.arrays import applied, has_kernels
 
 Wire = Literal["float32", "bfloat16"]
 
@@ -99,9 +98,9 @@ class TeamExchange:
         """Send own rows to the workers that mirror them."""
         with self.team.ledger.time("communication"):
             for peer in self.team.peers:
-                index = self.traffic.send[peer]
-                if len(index):
-                    self._send(peer, tag, rows, index)
+                if len(self.traffic.send[peer]):
+                    self._send(peer, tag, rows)
+            self.depart(rows)
 
     def send_mirrors(self, rows: Tensor, tag: int) -> None:
         """Send mirrors' rows (of all rows) to their owners."""
@@ -110,34 +109,39 @@ class TeamExchange:
                 where = self.traffic.mirrors_of(peer)
                 if where.stop > where.start:
                     self.send_block(peer, rows[where], tag)
+            self.depart(rows)
+
+    def depart(self, rows: Tensor) -> None:
+        """All was asked for and sent that moves in one exchange of rows like these."""
+        if self.team.size > 1:
+            self.team.links_at(rows.device).depart()
 
     def send_block(self, peer: int, block: Tensor, tag: int) -> None:
-        """Send a block of rows to one worker."""
-        parcel = self.team.links.parcel(peer, block.shape, self._wire_type(block.dtype))
+        """Send a block of rows to one worker; the last is followed by `depart`."""
+        parcel = self.team.links_at(block.device).parcel(peer, block.shape, self._wire_type(block.dtype))
         parcel.copy_(block)
         self._post(peer, tag, parcel)
 
-    def receive_mirrors(
-        self, width: int, dtype: torch.dtype, tag: int, *, counted: bool = True
-    ) -> Iterator[tuple[int, Tensor]]:
+    def receive_mirrors(self, like: Tensor, tag: int, *, counted: bool = True) -> Iterator[tuple[int, Tensor]]:
         """(worker, its rows that are mirrored here), worker after worker; they travel from the call on.
 
-        Further columns of rows that have come already are not `counted` in the ledger.
+        They are as wide as the rows they are `like`, of their type and on their device. Further columns of rows that have come
+        already are not `counted` in the ledger.
         """
         counts = {peer: count for peer in self.team.peers if (count := self.traffic.mirror_count(peer))}
         if counted:
             for count in counts.values():
                 self.team.ledger.came(self.layer, count)
-        return self._receive(counts, width, dtype, tag)
+        return self._receive(counts, like, tag)
 
-    def receive_for_own(self, width: int, dtype: torch.dtype, tag: int) -> Iterator[tuple[int, Tensor]]:
+    def receive_for_own(self, like: Tensor, tag: int) -> Iterator[tuple[int, Tensor]]:
         """(worker, what it has for the own rows `traffic.send[worker]`), in the order of ranks; they travel from the call on."""
         counts = {peer: count for peer in sorted(self.team.peers) if (count := len(self.traffic.send[peer]))}
-        return self._receive(counts, width, dtype, tag)
+        return self._receive(counts, like, tag)
 
-    def _receive(self, counts: dict[int, int], width: int, dtype: torch.dtype, tag: int) -> Iterator[tuple[int, Tensor]]:
-        shapes = {peer: (count, width) for peer, count in counts.items()}
-        return self.team.receive_each(tag, shapes, self._wire_type(dtype))
+    def _receive(self, counts: dict[int, int], like: Tensor, tag: int) -> Iterator[tuple[int, Tensor]]:
+        shapes = {peer: (count, like.shape[1]) for peer, count in counts.items()}
+        return self.team.receive_each(tag, shapes, self._wire_type(like.dtype), like.device)
 
     def fill_mirrors(self, rows: Tensor, coming: Iterator[tuple[int, Tensor]]) -> Tensor:
         """Fill the mirrors' places among all rows with what their owners sent (`receive_mirrors`)."""
@@ -149,23 +153,23 @@ class TeamExchange:
         """Add what mirrors have gathered (`receive_for_own`) to their own rows in `into`."""
         for peer, block in coming:
             with self.team.ledger.time("communication"):
-                if into.device.type == "cpu":
+                if has_kernels(into):
                     add_rows(block.to(into.dtype).numpy(), self.traffic.send[peer], into.numpy())
                 else:
-                    into.index_add_(0, torch.from_numpy(self.traffic.send[peer]).to(into.device), block.to(into))
+                    into.index_add_(0, self.traffic.sent_to(peer, into.device), block.to(into.dtype))
 
-    def _send(self, peer: int, tag: int, rows: Tensor, index: np.ndarray[Any, Any]) -> None:
-        wire = self._wire_type(rows.dtype)
-        parcel = self.team.links.parcel(peer, (len(index), rows.shape[1]), wire)
-        if rows.device.type == "cpu" and wire == rows.dtype and rows.dtype != torch.bfloat16:
+    def _send(self, peer: int, tag: int, rows: Tensor) -> None:
+        index, wire = self.traffic.send[peer], self._wire_type(rows.dtype)
+        parcel = self.team.links_at(rows.device).parcel(peer, (len(index), rows.shape[1]), wire)
+        if has_kernels(rows) and wire == rows.dtype and rows.dtype != torch.bfloat16:
             gather_rows(rows.detach().contiguous().numpy(), index, parcel.numpy())
         else:
-            parcel.copy_(rows.detach()[torch.from_numpy(index).to(rows.device)])
+            parcel.copy_(rows.detach()[self.traffic.sent_to(peer, rows.device)])
         self._post(peer, tag, parcel)
 
     def _post(self, peer: int, tag: int, parcel: Tensor) -> None:
         self.team.ledger.sent(peer, parcel.nbytes)
-        self.team.links.send(peer, tag, parcel)
+        self.team.links_at(parcel.device).send(peer, tag, parcel)
 
     def _wire_type(self, dtype: torch.dtype) -> torch.dtype:
         return torch.bfloat16 if self.wire == "bfloat16" and dtype == torch.float32 else dtype
@@ -175,7 +179,7 @@ class _Pull(Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
         ctx.exchange, ctx.tag = exchange, tag
-        coming = exchange.receive_mirrors(rows.shape[1], rows.dtype, tag)
+        coming = exchange.receive_mirrors(rows, tag)
         exchange.send_own(rows, tag)
         out = rows.new_empty(exchange.traffic.rows, rows.shape[1])
         out[: len(rows)] = rows
@@ -185,7 +189,7 @@ class _Pull(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
-        coming = exchange.receive_for_own(gradient.shape[1], gradient.dtype, tag)
+        coming = exchange.receive_for_own(gradient, tag)
         exchange.send_mirrors(gradient, tag)
         own = gradient[: exchange.traffic.owned].clone()
         exchange.add_for_own(own, coming)
@@ -196,7 +200,7 @@ class _PushSum(Function):
     @staticmethod
     def forward(ctx: Any, partial: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
         ctx.exchange, ctx.tag = exchange, tag
-        coming = exchange.receive_for_own(partial.shape[1], partial.dtype, tag)
+        coming = exchange.receive_for_own(partial, tag)
         exchange.send_mirrors(partial, tag)
         own = partial[: exchange.traffic.owned].clone()
         exchange.add_for_own(own, coming)
@@ -206,7 +210,7 @@ class _PushSum(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
-        coming = exchange.receive_mirrors(gradient.shape[1], gradient.dtype, tag)
+        coming = exchange.receive_mirrors(gradient, tag)
         whole = gradient.new_zeros(exchange.traffic.rows, gradient.shape[1])
         whole[: exchange.outputs] = gradient
         exchange.send_own(whole, tag)
@@ -219,12 +223,12 @@ class _PushMax(Function):
     @staticmethod
     def forward(ctx: Any, partial: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
         ctx.exchange, ctx.tag = exchange, tag
-        coming = exchange.receive_for_own(partial.shape[1], partial.dtype, tag)
+        coming = exchange.receive_for_own(partial, tag)
         exchange.send_mirrors(partial, tag)
         best = partial[: exchange.traffic.owned].clone()
-        winner = torch.full(best.shape, exchange.team.rank)
+        winner = torch.full(best.shape, exchange.team.rank, device=best.device)
         for peer, block in coming:
-            index = torch.from_numpy(exchange.traffic.send[peer])
+            index = exchange.traffic.sent_to(peer, best.device)
             given, before = block.to(best.dtype), best[index]
             best[index] = torch.maximum(given, before)
             winner[index] = torch.where(given > before, peer, winner[index])
@@ -235,14 +239,15 @@ class _PushMax(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
-        coming = exchange.receive_mirrors(gradient.shape[1], gradient.dtype, tag)
+        coming = exchange.receive_mirrors(gradient, tag)
         whole = gradient.new_zeros(exchange.traffic.rows, gradient.shape[1])
-        winner = torch.full((exchange.traffic.owned, gradient.shape[1]), -1)
+        winner = torch.full((exchange.traffic.owned, gradient.shape[1]), -1, device=gradient.device)
         whole[: exchange.outputs], winner[: exchange.outputs] = gradient, ctx.winner
         for peer in exchange.team.peers:
-            index = torch.from_numpy(exchange.traffic.send[peer])
+            index = exchange.traffic.sent_to(peer, gradient.device)
             if len(index):
                 exchange.send_block(peer, whole[index] * (winner[index] == peer), tag)
+        exchange.depart(whole)
         whole[: exchange.traffic.owned] *= winner == exchange.team.rank
         return exchange.fill_mirrors(whole, coming), None, None
 

@@ -67,9 +67,9 @@ class TeamFiller:
         )
         # without labels a task reads none: those that do have checked that there are labels
         labels = np.empty((len(plan.targets), 0), np.float32) if source.y is None else source.y[plan.targets]
-        y = torch.from_numpy(np.ascontiguousarray(labels))
-        weight = torch.full((len(plan.targets),), 1 / max(plan.total_targets, 1))
-        return FilledBatch(views, x, y, torch.from_numpy(plan.outputs), weight, float(plan.total_targets), learnt)
+        y, outputs = (torch.from_numpy(np.ascontiguousarray(rows)).to(source.device) for rows in (labels, plan.outputs))
+        weight = torch.full((len(plan.targets),), 1 / max(plan.total_targets, 1), device=source.device)
+        return FilledBatch(views, x, y, outputs, weight, float(plan.total_targets), learnt)
 
     def whole_views(self, layers: int, number: int) -> tuple[tuple[TeamView, ...], Tensor]:
         """Views of the whole graph for an evaluation, and the own features."""
@@ -108,6 +108,7 @@ class TeamFiller:
         source, known = self.source, None
         if number == 0 and self.mirror_x is not None and (constants is None or not constants.keep):
             mirrors = torch.from_numpy(layer.rows[layer.traffic.owned :].astype(np.int64) - source.graph.owned)
+            mirrors = mirrors.to(source.device)
             known = (x, self.mirror_x if layer is source.graph.whole_layer else self.mirror_x[mirrors])
         exchange = TeamExchange(source.team, layer.traffic, calls, number, source.graph.spread, layer.outputs, self.wire, known)
         kept = constants if layer is source.graph.whole_layer else None

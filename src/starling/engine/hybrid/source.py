@@ -57,6 +57,11 @@ class WorkerSource(NodeRows):
     calls: Calls
 
     @property
+    def device(self) -> torch.device:
+        """That of the worker."""
+        return self.team.device
+
+    @property
     def nodes(self) -> int:
         """How many nodes the whole graph has."""
         return self.graph.manifest.nodes
@@ -80,7 +85,9 @@ class WorkerSource(NodeRows):
         return self._exchange.pull(rows)[self.graph.owned :].clone()
 
     def local_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
-        """A planned layer with its tables; where lists are spread, workers add up how long they are by relation."""
+        """A planned layer with its tables, on the worker's device; where lists are spread, workers add up how long they are by
+        relation, in ordinary memory.
+        """
         if layer.sums is not None:
             return LaterGraph(layer, set(self.edge_tables), self._row_tables(layer), lambda: self._listed_graph(layer, calls))
         return self._listed_graph(layer, calls)
@@ -91,7 +98,7 @@ class WorkerSource(NodeRows):
         if tables and len(block.edge) == len(block.neighbours):
             edge = torch.from_numpy(np.asarray(block.edge)).long()
             tables = {name: table[edge] for name, table in tables.items()}
-        return LocalGraph(
+        made = LocalGraph(
             torch.from_numpy(np.asarray(block.offsets)),
             torch.from_numpy(np.asarray(block.neighbours)),
             block.sources,
@@ -102,14 +109,15 @@ class WorkerSource(NodeRows):
             **self._row_tables(layer),
             **{f"edge_{name}": table for name, table in tables.items()},
         )
+        return made if self.device.type == "cpu" else made.to(self.device)
 
     def _row_tables(self, layer: WorkerLayer) -> dict[str, Tensor | None]:
         index, weighted = torch.from_numpy(np.asarray(layer.rows, np.int64)), self.weighted_degree
         return {
-            "degree": torch.from_numpy(self.graph.in_degree)[index],
-            "weighted_degree": None if weighted is None else weighted[index],
-            "looped": NO_LOOPS if self.graph.looped is None else torch.from_numpy(self.graph.looped)[index],
-            "position": torch.from_numpy(self.graph.position)[index],
+            "degree": torch.from_numpy(self.graph.in_degree)[index].to(self.device),
+            "weighted_degree": None if weighted is None else weighted[index].to(self.device),
+            "looped": (NO_LOOPS if self.graph.looped is None else torch.from_numpy(self.graph.looped)[index]).to(self.device),
+            "position": torch.from_numpy(self.graph.position)[index].to(self.device),
         }
 
     def _relation_degree(self, layer: WorkerLayer, kinds: Tensor | None, calls: Calls) -> Tensor | None:

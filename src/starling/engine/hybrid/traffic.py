@@ -12,7 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,13 @@ class Traffic:
     def mirror_count(self, worker: int) -> int:
         """How many mirrors of a worker's rows there are."""
         return self.mirror_offsets[worker + 1] - self.mirror_offsets[worker]
+
+    def sent_to(self, worker: int, device: torch.device) -> Tensor:
+        """`send[worker]` as a tensor, brought to a device once."""
+        kept: dict[tuple[int, torch.device], Tensor] = self.__dict__.setdefault("_sent_to", {})
+        if (worker, device) not in kept:
+            kept[worker, device] = torch.from_numpy(self.send[worker]).to(device)
+        return kept[worker, device]
 
     @cached_property
     def boundary(self) -> NDArray[np.int64]:

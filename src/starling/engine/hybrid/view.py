@@ -25,7 +25,7 @@ from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.rows import Rows, add_rows
 from starling.kernels.spmm import Coefficients, weighted_sum
 from starling.nn.gather import Copy, Reduce
-from starling.nn.ops.arrays import accumulator, applied, array, rows
+from starling.nn.ops.arrays import accumulator, applied, array, has_kernels, rows
 from starling.nn.view import Size, View
 
 Blocks = Iterator[tuple[int, Tensor]]
@@ -52,7 +52,7 @@ class TeamView(View):
         """A sum or mean of copied rows, split by who owns the source."""
         exchange, layer, weight = self.exchange, self.layer, gather.edge_weight
         learnt = weight is not None and weight.requires_grad
-        if not isinstance(exchange, TeamExchange) or layer is None or exchange.spread or learnt or rows.device.type != "cpu":
+        if not isinstance(exchange, TeamExchange) or layer is None or exchange.spread or learnt or not has_kernels(rows):
             return super().linear(gather, reduce, rows)
         in_split = layer.sums is not None and weight is None  # it has the scales of edges left out
         factors = self.factors(gather, reduce, None if in_split else self.graph.edge_scale)
@@ -72,7 +72,7 @@ class TeamView(View):
         for first in range(0, x.shape[1], _COLUMNS_AT_ONCE):
             columns = slice(first, first + _COLUMNS_AT_ONCE)
             piece, tag = x[:, columns].contiguous(), exchange.calls.forward()
-            coming = exchange.receive_mirrors(piece.shape[1], piece.dtype, tag, counted=first == 0)
+            coming = exchange.receive_mirrors(piece, tag, counted=first == 0)
             exchange.send_own(piece, tag)
             out[:, columns] = _sum(exchange.traffic, self.in_time(coming), split, c, piece)
         return out
@@ -133,7 +133,7 @@ class _TeamSum(Function):
         assert isinstance(view.exchange, TeamExchange)
         ctx.view, ctx.split, ctx.coefficients, ctx.tag, ctx.stored = view, split, coefficients, tag, x.dtype
         x = x.detach()
-        coming = view.exchange.receive_mirrors(x.shape[1], x.dtype, tag)
+        coming = view.exchange.receive_mirrors(x, tag)
         view.exchange.send_own(x, tag)
         return _sum(view.exchange.traffic, view.in_time(coming), split, coefficients, x)
 
@@ -150,7 +150,7 @@ class _TeamSum(Function):
             if split.between is not None:
                 _turned_sum(split.between, c, factors.source, given, own, add=True)
 
-        coming = exchange.receive_for_own(width, gradient.dtype, tag)
+        coming = exchange.receive_for_own(gradient, tag)
         if not view.overlap:
             sum_own()
         for peer in exchange.team.peers:
@@ -159,6 +159,7 @@ class _TeamSum(Function):
                 if peer in split.peers:
                     _turned_sum(split.peers[peer], c, c.source[traffic.mirrors_of(peer)], given, block, add=False)
                 exchange.send_block(peer, block, tag)
+        exchange.depart(gradient)
         if view.overlap:
             sum_own()
         exchange.add_for_own(own, coming)

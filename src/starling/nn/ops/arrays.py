@@ -18,6 +18,11 @@ def applied(function: type[Function], *arguments: object) -> Any:
     return function.apply(*arguments)  # type: ignore[no-untyped-call]
 
 
+def has_kernels(x: Tensor) -> bool:
+    """Whether kernels can read these rows where they lie; on any other device `plain` computes the same in ordinary torch."""
+    return x.device.type == "cpu"
+
+
 def accumulator(x: Tensor) -> torch.dtype:
     """The type sums are made in: float64 for float64, else float32."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32

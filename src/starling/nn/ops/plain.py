@@ -71,14 +71,16 @@ def attend(
     edge, alone = (score - top[row]).exp(), (own - top).exp()
     total = alone.index_add(0, row, edge)
     share = torch.where(total == 0, 1.0, total)
-    weight, own_weight = edge / share[row], alone / share
+    weight = edge / share[row]
     if edge_factor is not None:
         weight = weight * edge_factor
-    if own_factor is not None:
-        own_weight = torch.cat([own_weight[: len(own_factor)] * own_factor, own_weight[len(own_factor) :]])
     z = split_columns(x, heads)
-    out = (own_weight[..., None] * z[: graph.destinations]).index_add(0, row, weight[..., None] * z[graph.neighbours.long()])
-    out = out.flatten(1)
+    out = z.new_zeros(graph.destinations, *z.shape[1:])
+    if own_score is not None:
+        loops = alone[: len(own_score)] / share[: len(own_score)]
+        loops = loops if own_factor is None else loops * own_factor
+        out = torch.cat([loops[..., None] * z[: len(loops)], out[len(loops) :]])
+    out = out.index_add(0, row, weight[..., None] * z[graph.neighbours.long()]).flatten(1)
     if edge_rows is not None:
         beside = weight[..., None] * edge_rows[:, None, :]
         out = torch.cat([out, beside.new_zeros(graph.destinations, *beside.shape[1:]).index_add(0, row, beside).flatten(1)], 1)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.engine.hybrid.source import WorkerSource, recounted, weighted_degree_of, whole_exchange
 from starling.engine.source import GraphSource, read_edge_table
-from starling.train.links.data import TRAIN, HeldEdges, training_lists
+from starling.plan.links.splits import TRAIN
+from starling.train.links.data import HeldEdges, training_lists
 
 
 def held_by(source: GraphSource) -> HeldEdges:

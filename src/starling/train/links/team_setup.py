@@ -95,7 +95,7 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
             loops=training_loops(places, trained),
         ),
         compact=with_its_pairs,
-        copy=DeviceCopy(config.run.device),
+        copy=DeviceCopy(team.device),
     )
     whole = share.training.local_graph(share.training.graph.whole_layer, share.training.calls)
     filler = TeamFiller(share.training, whole, config.run.seed, config.run.reuse)
