@@ -79,11 +79,24 @@ def writes_that_miss_a_full_disk(module: Module) -> list[ast.AST]:
     ]
 
 
+def looks_where_rows_lie(module: Module) -> list[ast.AST]:
+    """Whether kernels may read rows is asked in one place (`has_kernels`); where a worker computes is another question."""
+    if module.name == "starling.nn.ops.arrays":
+        return []
+    attributes = [node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)]
+    return [
+        node
+        for node in attributes
+        if node.attr in {"is_cpu", "is_cuda"} or re.fullmatch(r"(?!self\.|team\.).*\.device\.type", ast.unparse(node))
+    ]
+
+
 RULES = {
     "print outside cli": prints,
     "environment variable outside core/environment.py": reads_of_the_environment,
     "pickle or RPC": pickles_and_rpc,
     "write that misses a full disk": writes_that_miss_a_full_disk,
+    "rows asked where they lie": looks_where_rows_lie,
 }
 
 
@@ -110,6 +123,8 @@ def test_nowhere(rule: str) -> None:
         ("pickle or RPC", "torch.load(path)"),
         ("write that misses a full disk", "array.tofile(file)"),
         ("write that misses a full disk", "np.save(path, array)"),
+        ("rows asked where they lie", "if rows.device.type == 'cpu':\n    pass"),
+        ("rows asked where they lie", "fast = x.is_cpu"),
     ],
 )
 def test_the_rules_can_tell(rule: str, source: str) -> None:

@@ -65,9 +65,7 @@ class Membership:
         from starling.comm.switch import form_team
 
         place, links = self._place, self._links
-        device = torch.device(links.device)
-        if device.type == "cuda":
-            device = _own_card(place, device)
+        device = torch.device("cpu") if links.device == "cpu" else _own_card(place, links.device)
         team = form_team(
             place.rank, place.size, self._store, transport=links.transport, device=device, wait_limit=links.wait_limit
         )
@@ -114,10 +112,14 @@ class Membership:
         return first.decode() == mine
 
 
-def _own_card(place: Place, asked: torch.device) -> torch.device:
+def _own_card(place: Place, name: str) -> torch.device:
     """The graphics card of this worker, by its number on its machine."""
     import torch
 
+    from starling.train.devices import check_device
+
+    check_device(name)
+    asked = torch.device(name)
     if asked.index is not None and place.size > 1:
         raise InputError(f"Every worker takes a graphics card of its own, got --device {asked}. Pass --device cuda.")
     number = place.local_rank if asked.index is None else asked.index

@@ -25,10 +25,8 @@ from tests.engine.hybrid.runs import (
     config_of,
     learn,
     learn_together,
-    small_graph,
     steps,
     steps_of,
-    unequal_parts,
 )
 from tests.engine.hybrid.test_equal import CUTS, MODELS, SIZES, STRATEGIES, WHOLE_LISTS, settings_of
 from tests.support.card import CARD, a_card_for
@@ -44,9 +42,13 @@ class Case:
     model: str
     strategy: dict[str, Any] = field(default_factory=lambda: STRATEGIES["global"])
     team: dict[str, Any] = field(default_factory=dict)
+    learnt: int = 0
+    """Columns of a row that is learnt for every node, beside its features."""
 
     def config(self, path: Path, workers: int) -> RunConfig:
-        return config_of(path, workers, settings_of(self.model), self.strategy, **self.team)
+        config = config_of(path, workers, settings_of(self.model), self.strategy, **self.team)
+        embedding = config.embedding.model_copy(update={"dim": self.learnt, "optimizer": "sgd"})
+        return config.model_copy(update={"embedding": embedding}) if self.learnt else config
 
 
 def _cases(kind: str, size: int) -> list[Case]:
@@ -62,20 +64,11 @@ def _cases(kind: str, size: int) -> list[Case]:
             Case("gcn", COHESIVE),
             Case("gcn", COHESIVE, {"balance_workers": True}),
             Case("gcn", team={"boundary": 0.5}),
+            Case("gcn", STRATEGIES["mini"], learnt=3),
             Case("sage", team={"wire": "bfloat16"}),
             Case("gcn", STRATEGIES["sampled"], {"parallel": "data"}),
         ]
     return found
-
-
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
-    return small_graph(tmp_path_factory.mktemp("graph") / "g")
-
-
-@pytest.fixture(scope="module")
-def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return unequal_parts(graph, tmp_path_factory.mktemp("parts"))
 
 
 def on_cards(config: RunConfig) -> RunConfig:

@@ -16,7 +16,7 @@ import pytest
 from starling.core.errors import InputError
 from starling.nn import registry
 from starling.store.graph import Graph
-from tests.engine.hybrid.runs import Learnt, assert_same, config_of, learn_together, small_graph, unequal_parts
+from tests.engine.hybrid.runs import Learnt, assert_same, config_of, learn_together
 
 MODELS: dict[str, dict[str, Any]] = {
     "gcn": {"norm": "batch", "dropout": 0.3, "residual": True},
@@ -66,16 +66,6 @@ CASES = [(model, "global", kind, size) for model in MODELS for kind in _possible
 def settings_of(model: str) -> dict[str, Any]:
     name = model.split()[0]
     return {"name": name, **({} if name == "sgc" else {"hidden": 8}), **MODELS[model]}
-
-
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
-    return small_graph(tmp_path_factory.mktemp("graph") / "g")
-
-
-@pytest.fixture(scope="module")
-def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return unequal_parts(graph, tmp_path_factory.mktemp("parts"))
 
 
 @pytest.fixture(scope="module")
