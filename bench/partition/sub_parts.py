@@ -1,6 +1,7 @@
 """Sub-parts: the share of a part's inner edges that `--sub-parts` 2 and 4 tear apart, beside random ones, for three methods.
 
     python bench/partition/sub_parts.py [--data FOLDER] [--graphs …] [--methods flock,metis,spring] [--parts 4] [--seeds 3]
+    python bench/partition/sub_parts.py --graphs dcsbm --methods metis,spring --memory 4GiB
     python bench/partition/sub_parts.py --render
 
 Each line of bench/results/partition_sub_parts.jsonl is one partition, cut again inside its parts three ways, each with equal work
@@ -19,9 +20,10 @@ from typing import Any
 import numpy as np
 import real_graphs
 from numpy.typing import NDArray
-from quality import GENERATED, make_edges, read, stream
+from quality import make_edges, read, stream
 
 from starling.core.assignment import Assignment
+from starling.core.memory import parse_bytes
 from starling.partition.contract import PartitionTask
 from starling.partition.registry import METHODS, make_method
 from starling.plan.sub_parts import order_for_sub_parts
@@ -32,7 +34,8 @@ from starling.stream.edges import EdgeStream
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "partition_sub_parts.jsonl"
 GRAPHS = ("coauthor_cs", "email_enron", "road_ny", "dcsbm")
-ORDERS = ("metis", "cluster", "random")
+ORDERS = ("bisected", "cluster", "random")
+"""What METIS makes for `--sub-parts`, what the nodes of a part have without it, and none."""
 MEMORY = {True: 1 << 30, False: 16 << 30}
 """As in quality.py: a streaming method has what the command line gives it."""
 
@@ -45,6 +48,7 @@ def main() -> None:
     parser.add_argument("--sub-parts", default="2,4")
     parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--memory", default="1GiB", help="of numbering sub-parts; what does not fit is cut in groups")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--render", action="store_true", help="print the table of what is there and stop")
     args = parser.parse_args()
@@ -61,7 +65,7 @@ def main() -> None:
 
 def measure_missing(args: argparse.Namespace, graph: str, survey: Survey, method: str, seed: int) -> None:
     """One partition, for the numbers of sub-parts that are not there yet."""
-    key = {"graph": graph, "method": method, "parts": args.parts, "seed": seed}
+    key = {"graph": graph, "method": method, "parts": args.parts, "seed": seed, "memory": args.memory}
     known = {row["sub_parts"] for row in read(args.results) if key.items() <= row.items()}
     wanted = [count for count in map(int, args.sub_parts.split(",")) if count not in known]
     if not wanted:
@@ -71,19 +75,21 @@ def measure_missing(args: argparse.Namespace, graph: str, survey: Survey, method
     for count in wanted:
         row = key | {"sub_parts": count, "nodes": edges.nodes, "edges": edges.edges}
         for name in ORDERS:
-            locality = ordered(name, edges, assignment, count, survey, seed)
+            locality = ordered(name, edges, assignment, count, survey, seed, parse_bytes(args.memory))
             row |= {f"{name}_{what}": value for what, value in torn(edges, assignment, locality, count, survey).items()}
         with args.results.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(json.dumps(row), flush=True)
 
 
-def ordered(name: str, edges: EdgeStream, assignment: Assignment, count: int, survey: Survey, seed: int) -> NDArray[Any]:
+def ordered(
+    name: str, edges: EdgeStream, assignment: Assignment, count: int, survey: Survey, seed: int, memory: int
+) -> NDArray[Any]:
     """The locality by which the nodes of a part are laid out."""
     if name == "random":
         return np.random.default_rng(seed).permutation(edges.nodes).astype(np.int32)
-    if name == "metis":
-        found = order_for_sub_parts(edges, assignment, count, memory=1 << 30, seed=seed).locality
+    if name == "bisected":
+        found = order_for_sub_parts(edges, assignment, count, memory=memory, seed=seed).locality
         assert found is not None
         return found
     if assignment.locality is not None:
@@ -112,21 +118,25 @@ def torn(edges: EdgeStream, assignment: Assignment, locality: NDArray[Any], coun
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """A line a graph and number of sub-parts: each method's cut by METIS, by cluster and at random."""
+    """A line a graph and number of sub-parts: what `--sub-parts` cuts, without it (in brackets), and at random."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    lines = ["| graph | sub-parts | " + " | ".join(f"`{method}`" for method in methods) + " | random |"]
-    lines.append("|---" * (len(methods) + 3) + "|")
-    names = [graph for graph in (*GRAPHS, *GENERATED) if any(row["graph"] == graph for row in rows)]
-    for graph, count in ((graph, count) for graph in dict.fromkeys(names) for count in (2, 4)):
-        mine = [row for row in rows if (row["graph"], row["sub_parts"]) == (graph, count)]
-
-        def middle(what: str, method: str, mine: list[dict[str, Any]] = mine) -> float:
-            return statistics.median(row[what] for row in mine if row["method"] == method)
-
-        cells = [f"{middle('metis_cut', m):.1%} ({middle('cluster_cut', m):.1%})" for m in methods]
-        random = [row["random_cut"] for row in mine]
-        lines.append(f"| {graph} | {count} | " + " | ".join(cells) + f" | {min(random):.0%} to {max(random):.0%} |")
+    lines = ["| graph | memory | sub-parts | " + " | ".join(f"`{method}`" for method in methods) + " | random |"]
+    lines.append("|---" * (len(methods) + 4) + "|")
+    settings = dict.fromkeys((row["graph"], row["memory"], row["sub_parts"]) for row in rows)
+    for graph, memory, count in sorted(settings, key=lambda each: (GRAPHS.index(each[0]), *each[1:])):
+        mine = [row for row in rows if (row["graph"], row["memory"], row["sub_parts"]) == (graph, memory, count)]
+        cells = [cell([row for row in mine if row["method"] == method]) for method in methods]
+        random = statistics.median(row["random_cut"] for row in mine)
+        lines.append(f"| {graph} | {memory} | {count} | " + " | ".join(cells) + f" | {random:.1%} |")
     return "\n".join(lines) + "\n"
+
+
+def cell(rows: list[dict[str, Any]]) -> str:
+    """Medians over seeds."""
+    if not rows:
+        return ""
+    cut, without = (statistics.median(row[f"{order}_cut"] for row in rows) for order in ("bisected", "cluster"))
+    return f"{cut:.1%} ({without:.1%})"
 
 
 if __name__ == "__main__":
