@@ -1,6 +1,6 @@
 """One run at the scale of ogbn-papers100M: generate 111 M nodes and 1.6 B edges, cut them into 8 parts with shards.
 
-    python bench/partition/papers_scale.py FOLDER [--nodes 111e6] [--edges 1.6e9] [--parts 8] [--memory 4608MiB] [--method flock]
+    python bench/partition/papers_scale.py FOLDER [--nodes 111e6] [--edges 1.6e9] [--parts 8] [--memory 5GiB] [--method flock]
 
 Needs about 60 GB of disk in FOLDER at full size and removes what it made. Writes bench/results/partition_papers_scale.json.
 Edges are counted as stored, both directions. Each command is a process of its own: wall and processor seconds, peak resident
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=172, help="communities; papers100M has 172 classes")
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--method", default="flock")
-    parser.add_argument("--memory", default="4608MiB")
+    parser.add_argument("--memory", default="5GiB")
     parser.add_argument("--keep-graph", action="store_true", help="use FOLDER/graph if it is there, and leave it")
     parser.add_argument("--results", type=Path, default=RESULT)
     args = parser.parse_args()

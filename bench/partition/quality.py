@@ -248,9 +248,11 @@ def table(rows: list[dict[str, Any]]) -> str:
 NOTE = """Made by `python bench/partition/quality.py`; the runs are in `bench/results/partition_quality.jsonl`. Medians of five
 seeds (one run where a method draws nothing; where there are fewer, their number is in brackets). Vertex-cut methods are
 measured as training uses them: one owner a node, full neighbour lists. Streaming methods run within `--memory 1GiB`. Seconds
-are processor time, all threads together, since several runs shared the machine. Memory is the peak of the resident set less
-what the process held before it began (about 170 MiB). Empty cells were not run: one would take more than ten minutes (Mt-KaHyPar's
-km1 takes 697 s on dcsbm for p = 4, METIS's volume objective 936 s for p = 64)."""
+are processor time, all threads together, since several runs shared the machine; flock and metis were run again later, on a
+faster one, and should be compared with one another only (`partition_quality_flock_before.jsonl` has flock of the time of the
+others). Memory is the peak of the resident set less what the process held before it began (about 170 MiB). Empty cells were
+not run: one would take more than ten minutes (Mt-KaHyPar's km1 takes 697 s on dcsbm for p = 4, METIS's volume objective 936 s
+for p = 64)."""
 
 
 HELD_OUT_NOTE = """flock's constants were chosen on graphs of the table above. These four were looked at afterwards, and nothing was
