@@ -180,6 +180,20 @@ def test_unknown_model_suggests_one(capsys: pytest.CaptureFixture[str], tmp_path
     assert "Did you mean 'dcsbm'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--classes", "20"), "Wrong flags for the model 'dcsbm': expected at most as many classes as nodes (10), got 20.\n"),
+        (("--exponent", "0.5"), "Wrong --exponent for the model 'dcsbm': Input should be greater than 1, got 0.5.\n"),
+    ],
+)
+def test_flags_of_a_model_that_cannot_be(
+    flags: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(["generate", "dcsbm", "--nodes", "10", "--edges", "20", *flags, "-o", str(tmp_path / "g")]) == 2
+    assert capsys.readouterr().err == f"starling: {sentence}"
+
+
 def test_flag_the_model_lacks_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(["generate", "rmat", "--nodes", "16", "--edges", "20", "--mix", "0.5", "-o", str(tmp_path / "g")]) == 2
     assert "--mix" in capsys.readouterr().err
@@ -211,6 +225,18 @@ def test_a_file_or_a_run_is_no_graph(verb: str, graph: Path, capsys: pytest.Capt
     (graph.parent / "run" / "config.toml").write_text("[run]\n")
     assert run([verb, str(graph.parent / "run")]) == 2
     assert f"Expected a graph or parts, got the run {graph.parent / 'run'}." in capsys.readouterr().err
+
+
+def test_what_a_directory_is_made_from_is_not_replaced_by_it(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", str(graph), "-o", str(graph), "--force"]) == 2
+    assert f"{graph} is {graph}, or holds it. Choose another place for the export." in capsys.readouterr().err
+    assert run(["export", str(graph), "-o", str(graph.parent / "files"), "--format", "csv"]) == 0
+    again = ["import", str(graph.parent / "files" / "edges.csv"), "-o", str(graph.parent / "files"), "--force"]
+    capsys.readouterr()
+    assert run(again) == 2
+    assert "or holds it. Choose another place for the graph." in capsys.readouterr().err
+    assert (graph.parent / "files" / "edges.csv").is_file()
+    assert run(["inspect", str(graph), "--verify"]) == 0
 
 
 def test_a_newer_manifest_is_refused(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:

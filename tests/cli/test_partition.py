@@ -264,6 +264,7 @@ BAD = {
         r"2ps-l, hash --set by=source\), which spring",
     ),
     "no types to balance": (["-p", "2", "--method", "hash", "--balance", "types"], r"node types"),
+    "no load at all": (["-p", "2", "--method", "hash", "--balance", ""], r"Unknown load '' in --balance"),
     "unknown load": (["-p", "2", "--method", "hash", "--balance", "trian"], r"Did you mean 'train'"),
     "auto without memory": (["--parts", "auto"], r"--worker-memory"),
     "a worker of nothing": (["--parts", "auto", "--worker-memory", "1MiB"], r"400\.0 MiB"),

@@ -93,6 +93,7 @@ def test_another_kind_of_a_thing_drops_what_only_the_first_has(run: dict[str, An
         ({"data": {"path": "g", "before": float("nan")}}, r"'before' of \[data\].*finite.*got nan"),
         ({"team": {"deadline": float("inf")}}, r"'deadline' of \[team\].*got inf"),
         ({"run": {"seed": 10**30}}, r"'seed' of \[run\].*less than 9223372036854775808"),
+        ({"data": {"normalize": "rows"}}, r"Expected a graph to train on, got none"),
         ({"model": {"name": 3}}, r"Expected a name in \[model\], got 3"),
         ({"data": {"path": "g"}, "task": {"class_weights": "fair"}}, r"class_weights"),
         ({"schedule": {"factor": 0.1}}, r"'factor' of \[schedule\] is for step or plateau, got the schedule constant"),

@@ -11,6 +11,7 @@ import typer
 from starling.cli.flags import Force, Json, Output, Quiet
 from starling.cli.output import memory_line, print_facts, print_json
 from starling.cli.progress import progress
+from starling.core.artifact import refuse_own_input
 from starling.core.memory import peak_rss_bytes
 from starling.store.graph import Graph, open_graph
 from starling.store.parts import Parts, open_parts
@@ -32,6 +33,7 @@ def export(
     from starling.store.foreign.export_parts import export_parts
 
     began = time.monotonic()
+    refuse_own_input(output, path, what="export")
     opened: Graph | Parts
     if format == "metis" or format == "dgl":  # mypy narrows these, not membership
         opened = open_parts(path)

@@ -78,9 +78,12 @@ def _checked(model: str, settings: Any, values: dict[str, Any]) -> Any:
         return settings(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else model
+        said = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:  # several flags that do not fit together
+            raise InputError(f"Wrong flags for the model '{model}': {said}.") from None
+        name = str(first["loc"][0])
         if first["type"] == "extra_forbidden":
             raise InputError(f"The model '{model}' has no --{name}. It takes: {', '.join(settings.model_fields)}.") from None
         if first["type"] == "missing":
             raise InputError(f"The model '{model}' needs --{name}.") from None
-        raise InputError(f"Bad --{name} for the model '{model}': {first['msg']}.") from None
+        raise InputError(f"Wrong --{name} for the model '{model}': {said}, got {first['input']!r}.") from None

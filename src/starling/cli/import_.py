@@ -12,6 +12,7 @@ from starling.cli.flags import Force, Json, Memory, Output, Quiet, Seed
 from starling.cli.graph_facts import import_result, print_import
 from starling.cli.output import print_json
 from starling.cli.progress import progress
+from starling.core.artifact import refuse_own_input
 from starling.core.errors import InputError
 
 
@@ -73,6 +74,13 @@ def import_(
     from starling.stream.readers import open_inputs
 
     began = time.monotonic()
+    if force:
+        given = [
+            *(name for name in files if name != "-"),
+            *(name for name in (nodes, labels) if name is not None),
+            *(features or []),
+        ]
+        refuse_own_input(output, *(Path(name.partition("=")[2] or name) for name in given), what="graph")
     options = ImportOptions(
         direction="as-is" if undirected is None else "undirected" if undirected else "directed",
         self_loops=self_loops,

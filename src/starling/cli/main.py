@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> int:
 
 def _usage_sentence(error: Exception) -> str:
     """What is wrong with the flags, on one line, and where to read about them."""
-    message = " ".join(error.format_message().split()) or "Expected a command"  # type: ignore[attr-defined]
+    message = " ".join(error.format_message().replace("Value error, ", "").split()) or "Expected a command"  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "starling"
     return f"{message.rstrip('.')}{'' if message.endswith('?') else '.'} See: {command} --help."

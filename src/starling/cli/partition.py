@@ -79,7 +79,7 @@ def partition(
         threads=threads,
         halo_hops=halo_hops,
         sub_parts=sub_parts,
-        balance=tuple(name.strip() for name in balance.split(",")) if balance else (),
+        balance=tuple(name.strip() for name in balance.split(",")) if balance is not None else (),
         keep_vertex_cut=keep_vertex_cut,
         worker_memory=worker_memory,
         assignment=assignment,

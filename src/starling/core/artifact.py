@@ -23,6 +23,13 @@ MANIFEST = "manifest.json"
 _under_way: set[Path] = set()
 
 
+def refuse_own_input(target: Path, *inputs: Path, what: str) -> None:
+    """Refuse an output that would replace what it is made from: `inputs` that are `target`, or lie in it."""
+    for path in inputs:
+        if path.resolve().is_relative_to(target.resolve()):
+            raise InputError(f"{target} is {path}, or holds it. Choose another place for the {what}.")
+
+
 @contextmanager
 def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
     """A directory to build `target` in; renamed to it on leaving, removed on any failure."""

@@ -30,7 +30,9 @@ def test_a_latency_after_a_comma() -> None:
     assert parse_network("1Gbit, 0.2ms").latency == pytest.approx(2e-4)
 
 
-@pytest.mark.parametrize("text", ["fast", "1", "1Gfoo", "Gbit", "-1Gbit", "0Gbit", "", "1Gbit,", "1Gbit,20", "1Gbit,20h"])
+@pytest.mark.parametrize(
+    "text", ["fast", "1", "1Gfoo", "Gbit", "-1Gbit", "0Gbit", "", "1Gbit,", "1Gbit,20", "1Gbit,20h", "9" * 400 + "Gbit"]
+)
 def test_others_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="such as"):
         parse_network(text)

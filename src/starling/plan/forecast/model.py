@@ -70,10 +70,15 @@ def forecast_model(name: str, facts: GraphFacts, *, layers: int = 2, hidden: int
     if name not in TENSORS:
         raise InputError(f"There is no forecast for the model '{name}'. {nearest(name, TENSORS)}")
     if name == "gate" and not facts.edge_features:
-        raise InputError("The model gate reads edge attributes, and the graph has none. Say --edge-features, or choose gat.")
+        raise InputError(
+            "The model gate reads edge attributes, and the graph has none. Say --edge-features where it is given in numbers, or choose gat."
+        )
     if name in RELATIONAL and not facts.relations:
         plain = {"rgat": "gat", "rgcn": "gcn"}[name]
-        raise InputError(f"The model {name} reads edge types, and the graph has none. Say --relations, or choose {plain}.")
+        raise InputError(
+            f"The model {name} reads edge types, and the graph has none. Say --relations where it is given in numbers, or choose "
+            f"{plain}."
+        )
     if name == "sgc" and dropout:
         raise InputError(f"The model sgc has no inner layers to drop values of, got --dropout {dropout:g}. Leave it out.")
     if name in ATTENTION and layers > 1 and hidden % _HEADS:

@@ -9,6 +9,8 @@ from starling.core.errors import InputError
 
 DEFAULT_LATENCY = 1e-4
 """Of a message between machines, where nobody says: an ordinary data-centre network with TCP."""
+_MOST = 1e9
+"""Of any unit: more is no network, and its square no number."""
 _PREFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _TIMES = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -35,7 +37,7 @@ def parse_network(text: str) -> Network:
     """A speed, and after a comma a latency. As usual a small b is a bit, a large one a byte."""
     speed, comma, latency = text.partition(",")
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMGTkmgt])(bits?|b|B)(/s|ps)?\s*", speed)
-    if match is None or float(match[1]) == 0:
+    if match is None or not 0 < float(match[1]) < _MOST:
         raise InputError(f"Expected a network such as 1Gbit, 25Gbit,20us or 100MB/s, got '{text}'.")
     size = 1.0 if match[3] == "B" else 1 / 8
     bandwidth = float(match[1]) * _PREFIXES[match[2].upper()] * size

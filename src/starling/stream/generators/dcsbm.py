@@ -27,7 +27,7 @@ class DcsbmSettings(GeneratorSettings):
     features: int = Field(64, ge=0, description="Width of the feature rows; 0 for none.")
     mix: float = Field(0.2, ge=0, le=1, description="Share of edges that ignore the communities.")
     exponent: float = Field(2.5, gt=1, le=20, description="Of the power law of the degrees.")
-    signal: float = Field(0.15, ge=0, description="How clearly a node's own features tell its class.")
+    signal: float = Field(0.15, ge=0, le=1e6, description="How clearly a node's own features tell its class.")
     split: Split = Field((60, 20, 20), description="Percentages of train/val/test nodes.")
     order: Literal["random", "community"] = Field(
         "random", description="Whether neighbouring ids say nothing, or ids go community by community."

@@ -28,7 +28,7 @@ class RmatSettings(GeneratorSettings):
     c: float = Field(0.19, ge=0, le=1, description="Chance that only the second end is.")
     features: int = Field(0, ge=0, description="Width of feature rows; 0 for none. They say nothing about the edges.")
     classes: int = Field(0, ge=0, le=2**20, description="Labels drawn at random; 0 for none.")
-    signal: float = Field(0.15, ge=0, description="How clearly a node's features tell its label.")
+    signal: float = Field(0.15, ge=0, le=1e6, description="How clearly a node's features tell its label.")
     split: Split = Field((60, 20, 20), description="Percentages of train/val/test nodes, where there are labels.")
 
     @model_validator(mode="after")
