@@ -98,14 +98,14 @@ def prepare(graph: LabelledGraph, data: Path, scratch: Path, seed: int) -> Path:
     return place
 
 
-def prepare_parts(graph: LabelledGraph, data: Path, scratch: Path, seed: int, parts: int) -> Path:
+def prepare_parts(graph: LabelledGraph, data: Path, scratch: Path, seed: int, parts: int, *, halo_hops: int = 1) -> Path:
     """The same in parts, made when they are first asked for; the graph directory itself where `parts` is 0."""
     whole = prepare(graph, data, scratch, seed)
     if not parts:
         return whole
-    place = scratch / f"{whole.name}-p{parts}"
+    place = scratch / f"{whole.name}-p{parts}-h{halo_hops}"
     if not place.is_dir():
-        partition_graph(open_graph(whole), place, PartitionRequest(parts=parts))
+        partition_graph(open_graph(whole), place, PartitionRequest(parts=parts, halo_hops=halo_hops))
     return place
 
 

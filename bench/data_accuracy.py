@@ -1,15 +1,17 @@
 """Sampled training at 4, 8 and 16 parts beside one process, by both syncs (CATGNN's Figure 7): test accuracy.
 
     python bench/data_accuracy.py [--data DIR] [--graphs cora,…] [--models gcn,gat,sage] [--syncs gradient,average] [--seeds 3]
-    python bench/data_accuracy.py --render      # only write the table anew
+    python bench/data_accuracy.py --variants    # other ways to average, at 16 parts, beside the one of the table
+    python bench/data_accuracy.py --render      # only write the tables anew
 
 There are 1,008 runs, so choose. Every run is a line of results/data_accuracy.jsonl; what is there already is not run again, so the
-script may be stopped at any time. The table goes to docs/model-averaging.md.
+script may be stopped at any time. The tables go to docs/model-averaging.md.
 
-As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, test accuracy at the best
-validation, at most 60 epochs, 15 without a better one. A step has a tenth of the training nodes, and at least 128, of all workers
-together; with `average` each part has its share of these. With `gradient` two workers share the parts, as threads of one process,
-whose losses have the bits of processes; with `average` one worker takes all parts in turn, which has the bits of any number.
+As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, at most 100 epochs, test
+accuracy at the best validation; unlike it 64 hidden units instead of 256, and a run ends after 30 epochs without a better one. A
+step has a tenth of the training nodes, and at least 128, of all workers together; with `average` each part has its share of these
+(the paper: 512 each). With `gradient` two workers share the parts, as threads of one process, whose losses have the bits of
+processes; with `average` one worker takes all parts in turn, which has the bits of any number.
 """
 
 from __future__ import annotations
@@ -20,10 +22,9 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("STARLING_THREADS", "1")
 
@@ -31,8 +32,8 @@ import torch
 
 from accuracy_graphs import GRAPHS, LabelledGraph, prepare_parts
 from doc_tables import write_table
-from kept_lines import resume
-from settings import Tables, merge
+from kept_lines import Line, resume
+from settings import Tables, digest, merge
 from starling.comm.in_process import run_threads
 from starling.core.manifest import GraphManifest
 from starling.store.parts_manifest import PartsManifest
@@ -52,11 +53,26 @@ CASES: dict[str, LabelledGraph] = {
     **{name: replace(GRAPHS[name], split="random") for name in ("cora", "citeseer", "pubmed")},
     **{name: GRAPHS[name] for name in OTHERS},
 }
+COMMON: Tables = {
+    "model": {"layers": 2, "hidden": 64, "dropout": 0.5},
+    "strategy": {"name": "mini"},
+    "optimizer": {"lr": 0.01},
+    "run": {"epochs": 100, "evaluate_every": 2, "patience": 30},
+}
 OWN: dict[str, Tables] = {
     "gcn": {"model": {"name": "gcn"}},
     "gat": {"model": {"name": "gat", "heads": 4}},
     "sage": {"model": {"name": "sage"}, "strategy": {"fanouts": "25,10"}},
 }
+PLAIN, TWO_HOPS = "as in the table", "`--halo-hops 2`"
+VARIANTS: dict[str, Tables] = {
+    PLAIN: {"sync": {"moments": "average"}},
+    TWO_HOPS: {"sync": {"moments": "average"}},
+    "`--correct`": {"sync": {"moments": "average", "correct": True}},
+    '`moments = "local"`': {"sync": {"moments": "local"}},
+    '`moments = "reset"`': {"sync": {"moments": "reset"}},
+}
+"""Ways to average; two hops of halo are for the partitioner."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +84,30 @@ class Run:
     seed: int
     parts: int = 0
     sync: str = "gradient"
+    variant: str = PLAIN
 
     @property
     def key(self) -> str:
-        return f"{self.graph}/{self.model}/{self.seed}/{self.parts}/{self.sync}"
+        """All that tells this run from others, the settings it shares with many as a digest."""
+        settings = digest(merge(COMMON, OWN[self.model], self.how))
+        return f"{self.graph}/{self.model}/{self.seed}/{self.parts}/{self.sync}/{self.variant}/{settings}"
+
+    @property
+    def how(self) -> Tables:
+        """How models are averaged, if they are."""
+        return VARIANTS[self.variant] if self.sync == "average" else {}
 
 
-def all_runs(seeds: int, models: tuple[str, ...]) -> Iterator[Run]:
-    for seed in range(seeds):
-        for graph in CASES:
+def all_runs(seeds: int, graphs: list[str], models: tuple[str, ...], syncs: list[str], variants: bool) -> Iterator[Run]:
+    """Seed by seed, so that a script that is stopped has whole rows of few seeds."""
+    for graph in (graph for graph in CASES if graph in graphs):
+        for seed in range(seeds):
             for model in models:
                 yield Run(graph, model, seed)
-                yield from (Run(graph, model, seed, parts, sync) for parts in PARTS for sync in SYNCS)
+                if variants:
+                    yield from (Run(graph, model, seed, PARTS[-1], "average", variant) for variant in VARIANTS)
+                else:
+                    yield from (Run(graph, model, seed, parts, sync) for parts in PARTS for sync in syncs)
 
 
 def settings_of(run: Run, path: Path) -> Tables:
@@ -91,23 +119,24 @@ def settings_of(run: Run, path: Path) -> Tables:
         batch = max(8, batch // run.parts)  # as many steps an epoch as one process
     data: Tables = {"team": {"parallel": "data", "workers": workers}, "sync": {"name": run.sync}} if run.parts else {}
     return merge(
+        COMMON,
         {
             "data": {"path": str(path), "normalize": graph.normalize},
-            "model": {"layers": 2, "hidden": 64, "dropout": 0.5},
-            "strategy": {"name": "mini", "batch_size": batch},
-            "optimizer": {"lr": 0.01},
-            "run": {"epochs": 60, "evaluate_every": 2, "patience": 15, "seed": run.seed},
+            "strategy": {"batch_size": batch},
+            "run": {"seed": run.seed},
         },
         {"task": {"metric": graph.metric}} if graph.metric else {},
         OWN[run.model],
         data,
+        run.how,
     )
 
 
-def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
+def train(run: Run, data: Path, scratch: Path) -> Line:
     """Do one run; a JSON line."""
     began = time.process_time()
-    path = prepare_parts(CASES[run.graph], data, scratch, run.seed, run.parts)
+    hops = 2 if run.variant == TWO_HOPS else 1
+    path = prepare_parts(CASES[run.graph], data, scratch, run.seed, run.parts, halo_hops=hops)
     config = RunConfig.from_tables(settings_of(run, path))
     shutil.rmtree(scratch / "run", ignore_errors=True)
     workers = config.team.workers
@@ -116,32 +145,59 @@ def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     return {"key": run.key, **vars(run)} | found | {"cpu_seconds": round(time.process_time() - began, 1)}
 
 
-def render(done: dict[str, dict[str, Any]], seeds: int) -> str:
+def points(done: dict[str, Line], runs: Iterable[Run], name: str = "test") -> float:
+    """The mean of a score over runs, in points."""
+    return statistics.mean(100 * done[run.key][name] for run in runs)
+
+
+def render(done: dict[str, Line], seeds: int) -> str:
     """Mean test scores, and the difference to one process on the same seeds in points."""
     heads = [(sync, parts) for sync in SYNCS for parts in PARTS]
     names = " | ".join(f"{sync}, {parts}" for sync, parts in heads)
     out = [f"| graph | model | one process | {names} | seeds |", "|---|---|" + "---:|" * (len(heads) + 2)]
     within, beyond = 0, list[str]()
     for graph, model in ((graph, model) for graph in CASES for model in MODELS):
-        whole = [seed for seed in range(seeds) if Run(graph, model, seed).key in done]
-        if not whole:
+        alone = [run for seed in range(seeds) if (run := Run(graph, model, seed)).key in done]
+        if not alone:
             continue
         cells = []
         for sync, parts in heads:
-            both = [seed for seed in whole if Run(graph, model, seed, parts, sync).key in done]
-            if not both:
+            pairs = [(run, cut) for run in alone if (cut := replace(run, parts=parts, sync=sync)).key in done]
+            if not pairs:
                 cells.append("–")
                 continue
-            base = statistics.mean(100 * done[Run(graph, model, seed).key]["test"] for seed in both)
-            mean = statistics.mean(100 * done[Run(graph, model, seed, parts, sync).key]["test"] for seed in both)
-            cells.append(f"{mean:.2f} ({mean - base:+.2f})")
-            within += mean >= base - 0.5
-            if mean < base - 0.5:
-                beyond.append(f"{graph} {model} {sync} {parts} ({mean - base:+.2f})")
-        alone = statistics.mean(100 * done[Run(graph, model, seed).key]["test"] for seed in whole)
-        out.append(f"| {graph} | {model} | {alone:.2f} | {' | '.join(cells)} | {len(whole)} |")
+            mean = points(done, (cut for _, cut in pairs))
+            less = mean - points(done, (run for run, _ in pairs))
+            apart = [points(done, [cut]) - points(done, [run]) for run, cut in pairs]
+            error = statistics.stdev(apart) / len(apart) ** 0.5 if len(apart) > 1 else None
+            few = f", {len(pairs)} seeds" if len(pairs) < len(alone) else ""
+            cells.append(f"{mean:.2f} ({less:+.2f}{'' if error is None else f' ± {error:.2f}'}{few})")
+            within += less >= -0.5
+            if less < -0.5:
+                beyond.append(f"{graph} {model} {sync} {parts} ({less:+.2f})")
+        out.append(f"| {graph} | {model} | {points(done, alone):.2f} | {' | '.join(cells)} | {len(alone)} |")
     said = f"{within} of {within + len(beyond)} means are at most 0.5 points below one process"
     return "\n".join([*out, "", said + (f"; beyond: {'; '.join(beyond)}." if beyond else ".")])
+
+
+def render_variants(done: dict[str, Line], seeds: int) -> str:
+    """Mean validation and the mean best epoch of ways to average, over the seeds that have them all."""
+    out = [
+        f"| graph | model | one process | {' | '.join(VARIANTS)} | seeds |",
+        "|---|---|" + "---:|" * (len(VARIANTS) + 2),
+    ]
+    for graph, model in ((graph, model) for graph in CASES for model in MODELS):
+        rows = [
+            [Run(graph, model, seed), *(Run(graph, model, seed, PARTS[-1], "average", name) for name in VARIANTS)]
+            for seed in range(seeds)
+        ]
+        whole = [row for row in rows if all(run.key in done for run in row)]
+        if whole:
+            columns = [[row[at] for row in whole] for at in range(len(whole[0]))]
+            epochs = [statistics.mean(done[run.key]["best_epoch"] for run in column) for column in columns]
+            cells = [f"{points(done, column, 'val'):.2f} ({epoch:.0f})" for column, epoch in zip(columns, epochs, strict=True)]
+            out.append(f"| {graph} | {model} | {' | '.join(cells)} | {len(whole)} |")
+    return "\n".join(out)
 
 
 def main() -> None:
@@ -151,15 +207,16 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--syncs", default=",".join(SYNCS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--variants", action="store_true", help="ways to average, at 16 parts")
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     graphs, models, syncs = asked.graphs.split(","), tuple(asked.models.split(",")), asked.syncs.split(",")
-    planned = () if asked.render else all_runs(asked.seeds, models)
-    wanted = (run for run in planned if run.graph in graphs and (not run.parts or run.sync in syncs))
+    wanted = () if asked.render else all_runs(asked.seeds, graphs, models, syncs, asked.variants)
     with tempfile.TemporaryDirectory(prefix="starling-data-accuracy-") as scratch:
         done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), "test {test:.4f}  {cpu_seconds} s")
     write_table("model-averaging.md", "data_accuracy", render(done, asked.seeds))
+    write_table("model-averaging.md", "averaging_variants", render_variants(done, asked.seeds))
 
 
 if __name__ == "__main__":

@@ -136,8 +136,9 @@ class SyncSettings(Record):
     """average: move each mean by some steps on global batches, which see the edges between parts."""
     correct_steps: Whole = 4
     """average: how many, with `correct`."""
-    moments: Literal["local", "reset"] = "local"
-    """average: what an optimiser remembers (momentum, Adam's means) stays with its part, or is forgotten at each averaging."""
+    moments: Literal["average", "local", "reset"] = "average"
+    """average: what an optimiser remembers (momentum, Adam's means) is averaged as weights are, stays with its part, or is
+    forgotten at each averaging."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

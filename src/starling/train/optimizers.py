@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, ReduceLROnPlateau, StepLR
 
@@ -123,6 +123,21 @@ class Schedule:
 def clock_of(optimizer: Optimizer) -> Optimizer:
     """An optimiser of nothing for a schedule to turn, where several in turn go through the same epochs at the same rates."""
     return SGD([nn.Parameter(torch.zeros(1))], lr=optimizer.param_groups[0]["lr"])
+
+
+def remembered(optimizer: Optimizer) -> list[Tensor]:
+    """What an optimiser remembers, made as it is before the first step, so that it can be read and written like weights."""
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            if isinstance(optimizer, Adam):  # AdamW is one
+                optimizer.state[weight] = {
+                    "step": torch.tensor(0.0),
+                    "exp_avg": torch.zeros_like(weight, requires_grad=False),
+                    "exp_avg_sq": torch.zeros_like(weight, requires_grad=False),
+                }
+            elif group["momentum"]:
+                optimizer.state[weight] = {"momentum_buffer": torch.zeros_like(weight, requires_grad=False)}
+    return [value for weight in optimizer.state.values() for value in weight.values()]
 
 
 def clip_gradients(model: nn.Module, limit: float) -> None:

@@ -24,6 +24,7 @@ from starling.core.errors import InputError
 from starling.core.memory import TRAINING_PROGRAM_BYTES
 from starling.launch.trainer import Trainer
 from starling.nn.registry import MODELS
+from starling.store.parts import open_parts
 from starling.train import budget
 from starling.train.averaging.loop import AveragingLoop
 from starling.train.averaging.model_average import ModelSum
@@ -91,10 +92,11 @@ ONE_PROCESS: Tables = {"team": {"parallel": "hybrid"}, "sync": {"name": "gradien
 
 
 @pytest.mark.parametrize("every", [1, 3])
-@pytest.mark.parametrize("schedule", ["constant", "cosine"])
-def test_one_part_equals_one_process_to_the_bit(place: Path, tmp_path: Path, every: int, schedule: str) -> None:
+@pytest.mark.parametrize(("schedule", "moments"), [("constant", "local"), ("cosine", "local"), ("cosine", "average")])
+def test_one_part_equals_one_process_to_the_bit(place: Path, tmp_path: Path, every: int, schedule: str, moments: str) -> None:
     changes: Tables = {"schedule": {"name": schedule}, "model": {"norm": "batch"}}
-    (found,) = train(place / "one" / "parts", tmp_path / "average", 1, changes, {"sync": {"every": every}})
+    sync: Tables = {"sync": {"every": every, "moments": moments}}
+    (found,) = train(place / "one" / "parts", tmp_path / "average", 1, changes, sync)
     alone = Trainer(tables(place / "g", changes, ONE_PROCESS), run=tmp_path / "alone").fit()
     assert_identical(found, alone)
     assert found.sync == "average"
@@ -115,8 +117,9 @@ def test_one_part_equals_one_process_to_the_bit(place: Path, tmp_path: Path, eve
         {"strategy": {"name": "cluster", "clusters": 3}, "sync": {"moments": "reset"}},
         {"strategy": {"name": "saint", "count": 10, "coverage": 5}, "optimizer": {"name": "sgd", "momentum": 0.9}},
         {"data": {"normalize": "standard"}, "model": {"jump": "cat"}, "run": {"memory": 640 << 20}},
+        {"sync": {"moments": "average", "correct": True}},
     ],
-    ids=["mini", "corrected", "global", "cluster", "saint", "scaled"],
+    ids=["mini", "corrected", "global", "cluster", "saint", "scaled", "moments"],
 )
 def test_any_number_of_workers_gives_the_same_bits(place: Path, tmp_path: Path, changes: Tables) -> None:
     path = place / "five" / "parts"
@@ -131,8 +134,6 @@ def test_any_number_of_workers_gives_the_same_bits(place: Path, tmp_path: Path, 
 
 def test_a_round_is_the_weighted_mean_of_parts_trained_alone(place: Path, tmp_path: Path) -> None:
     """Each part trained as a run of its own gives the models whose mean a round is."""
-    from starling.train.averaging.loop import AveragingLoop
-
     path, kept = place / "five" / "parts", dict[int, torch.Tensor]()
     sgd: Tables = {"optimizer": {"name": "sgd", "lr": 0.1}, "run": {"epochs": 2}, "sync": {"every": 2}}
     original = AveragingLoop._train_part
@@ -146,8 +147,6 @@ def test_a_round_is_the_weighted_mean_of_parts_trained_alone(place: Path, tmp_pa
         patch.setattr(AveragingLoop, "_train_part", watched)
         (found,) = train(path, tmp_path / "run", 1, sgd)
     sizes = {0: 0, 1: 0, 3: 0}
-    from starling.store.parts import open_parts
-
     parts = open_parts(path)
     for part in sizes:
         sizes[part] = int(np.asarray(parts.shard(part).node_table("train")).sum())
@@ -155,6 +154,45 @@ def test_a_round_is_the_weighted_mean_of_parts_trained_alone(place: Path, tmp_pa
     expected = sum(sizes[part] * kept[part] for part in kept) / sum(sizes.values())
     flat = torch.cat([value.reshape(-1).double() for value in found.model.parameters()])
     torch.testing.assert_close(flat, expected, rtol=1e-6, atol=1e-7)
+
+
+MEMORIES: list[Tables] = [
+    {"optimizer": {"name": "adam"}},
+    {"optimizer": {"name": "adamw", "weight_decay": 0.1}},
+    {"optimizer": {"name": "sgd", "momentum": 0.9}},
+]
+
+
+@pytest.mark.parametrize("optimizer", MEMORIES, ids=["adam", "adamw", "sgd"])
+def test_averaged_moments_are_the_weighted_mean_of_those_of_parts(place: Path, tmp_path: Path, optimizer: Tables) -> None:
+    """Every part of a round begins with the mean of what parts remembered when the round before it ended."""
+    path, seen = place / "five" / "parts", list[tuple[int, dict[str, torch.Tensor], dict[str, torch.Tensor]]]()
+    original = AveragingLoop._train_part
+
+    def state(loop: AveragingLoop) -> dict[str, torch.Tensor]:
+        memories = [loop._optimizer.state[weight] for weight in loop._model.parameters()]
+        return {name: torch.cat([memory[name].detach().reshape(-1).double() for memory in memories]) for name in memories[0]}
+
+    def watched(self: AveragingLoop, part: Any, *rest: Any) -> Any:
+        self._optimizer.state = self._moments[-2]
+        before = state(self)
+        losses = original(self, part, *rest)
+        seen.append((part.part, before, state(self)))
+        return losses
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AveragingLoop, "_train_part", watched)
+        train(path, tmp_path / "run", 1, {"sync": {"moments": "average"}, "run": {"epochs": 2}}, optimizer)
+    sizes = [int(np.asarray(open_parts(path).shard(part).node_table("train")).sum()) for part in range(PARTS)]
+    (first, second), names = (seen[:3], seen[3:]), set(seen[0][1])
+    assert names == ({"momentum_buffer"} if optimizer["optimizer"]["name"] == "sgd" else {"step", "exp_avg", "exp_avg_sq"})
+    for name in names:
+        mean = sum(sizes[part] * after[name] for part, _, after in first) / sum(sizes)
+        assert isinstance(mean, torch.Tensor)
+        assert mean.abs().sum() > 0
+        for (_, begun, _), (_, anew, _) in zip(first, second, strict=True):
+            assert not begun[name].any(), "nothing is remembered before the first round"
+            torch.testing.assert_close(anew[name], mean, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -217,6 +255,18 @@ def test_rounds_and_their_records(place: Path, tmp_path: Path) -> None:
     assert ["test" in line for line in lines] == [False, True, False, True, True], "evaluated when models were averaged"
     assert found.losses[-1] < found.losses[0]
     assert RunConfig.read(tmp_path / "run" / "config.toml").sync.every == 2
+
+
+def test_averaged_moments_are_sent_with_the_weights(place: Path, tmp_path: Path) -> None:
+    """Two workers, one message each way: 8 bytes a number, and for Adam two more numbers a weight and a count of steps a tensor."""
+    sent = {}
+    for moments in ("local", "average"):
+        found = train(place / "five" / "parts", tmp_path / moments, 2, {"sync": {"moments": moments}, "run": {"epochs": 1}})[0]
+        line = json.loads((tmp_path / moments / "metrics.jsonl").read_text())
+        sent[moments] = sum(sum(worker["bytes_to"]) for worker in line["workers"])
+    tensors = list(found.model.parameters())
+    numbers = 2 * sum(value.numel() for value in tensors) + len(tensors)
+    assert sent["average"] - sent["local"] == 2 * 8 * numbers
 
 
 BAD: list[tuple[Tables, str]] = [

@@ -23,7 +23,7 @@ from starling.plan.forecast.memory import (
 from starling.plan.forecast.model import ForecastModel
 from starling.plan.forecast.process_memory import process_memory
 from starling.plan.forecast.sizes import StepSize
-from starling.plan.forecast.traffic import columns_sent
+from starling.plan.forecast.traffic import AVERAGED, columns_sent
 from starling.plan.forecast.ways import Way
 from starling.plan.model_work import LayerSize
 
@@ -112,7 +112,7 @@ def _in_turn(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, 
     rows, turns = cut.nodes + cut.halo, -(-way.parts // way.workers)
     lists = 4 * cut.edges + 64 * rows + edge_table_bytes(facts, model, cut.edges)
     part = lists + FLOAT * rows * facts.features
-    weights = weight_bytes(model) + FLOAT * model.weights * 2 * turns  # every part has moments of its own
+    weights = weight_bytes(model) + FLOAT * AVERAGED * model.weights * turns  # what parts have learnt waits to be averaged
     layers = tuple(
         LayerSize(min(size.sources, rows), min(size.destinations, rows), min(size.edges, cut.edges)) for size in step.layers
     )

@@ -19,6 +19,8 @@ from starling.plan.model_work import LayerShape, LayerSize
 
 FLOAT, INDEX, SUM = 4, 8, 8
 """Bytes of a number, a place, and a number of models that are averaged (train/averaging/model_average.py)."""
+AVERAGED = 3
+"""Numbers a weight that are averaged: itself and Adam's two moments."""
 _DIRECT = 1 << 12
 """Sums of up to so many numbers are sent whole to everybody (comm/team.py)."""
 
@@ -86,7 +88,7 @@ def traffic(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
         return Traffic((), 0.0, 0.0, 0.0, step.steps)
     reduced = reduced_bytes(1 + model.tensors + model.weights, way.workers)
     if way.in_turn:
-        averaged = float(SUM * model.weights * 2 * (way.workers - 1))  # from worker to worker, and the whole to each
+        averaged = float(SUM * AVERAGED * model.weights * 2 * (way.workers - 1))  # from worker to worker, and the whole to each
         return Traffic((), 0.0, 0.0, averaged, 1)
     if way.parallel == "data":
         fetched = 0.0 if together else _fetched(facts, step, cut) * way.workers

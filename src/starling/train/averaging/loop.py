@@ -31,7 +31,7 @@ from starling.train.averaging.model_average import ModelSum, carried, flatten, u
 from starling.train.averaging.parts_work import PartsWork
 from starling.train.journal import Journal
 from starling.train.learning import Learning, schedule_of, updates_of
-from starling.train.optimizers import clock_of, make_optimizer
+from starling.train.optimizers import clock_of, make_optimizer, remembered
 from starling.train.results import EpochRecord, WorkerRecord
 from starling.train.run_directory import SCRATCH
 from starling.train.setup import Setup
@@ -39,8 +39,8 @@ from starling.train.steps import Steps
 
 _MEAN, _CORRECTED, _LOSSES, _FOLDER, _DONE = range(5)
 """Messages of a round."""
-_CORRECTION = -1
-"""In place of a part: whose optimiser moves the mean."""
+_CORRECTION, _ALL = -1, -2
+"""In place of a part: whose optimiser moves the mean, and what the optimisers of all parts remember in common."""
 
 
 def learn_by_part(setup: Setup, team: Team) -> Learning:
@@ -63,6 +63,9 @@ class AveragingLoop:
         self._model, self._score, self._parts, self._sync = setup.model, setup.task.score, setup.work, setup.config.sync
         self._moments: defaultdict[int, Any] = defaultdict(lambda: defaultdict(dict))
         self._carried, self._round = carried(setup.model), 0
+        if self._sync.moments == "average":
+            self._carried += remembered(self._optimizer)
+            self._moments[_ALL] = self._optimizer.state
         self._global: GlobalBatches | None = None
         self._evaluated = 0
 
@@ -110,7 +113,7 @@ class AveragingLoop:
         losses, lessons = [], self._parts.lessons(part)
         if self._sync.moments == "reset":
             self._moments.pop(part.part, None)
-        self._optimizer.state = self._moments[part.part]
+        self._optimizer.state = self._moments[_ALL if self._sync.moments == "average" else part.part]
         with Background(lessons.batches(epochs), stage="preparing batches") as batches:
             for epoch, rate in zip(epochs, rates, strict=True):
                 self._set_rate(rate)
