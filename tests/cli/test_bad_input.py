@@ -229,12 +229,12 @@ def test_a_file_or_a_run_is_no_graph(verb: str, graph: Path, capsys: pytest.Capt
 
 def test_what_a_directory_is_made_from_is_not_replaced_by_it(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", str(graph), "-o", str(graph), "--force"]) == 2
-    assert f"{graph} is {graph}, or holds it. Choose another place for the export." in capsys.readouterr().err
+    assert f"{graph} is or holds {graph}, which is read. Choose another place for the export." in capsys.readouterr().err
     assert run(["export", str(graph), "-o", str(graph.parent / "files"), "--format", "csv"]) == 0
     again = ["import", str(graph.parent / "files" / "edges.csv"), "-o", str(graph.parent / "files"), "--force"]
     capsys.readouterr()
     assert run(again) == 2
-    assert "or holds it. Choose another place for the graph." in capsys.readouterr().err
+    assert "which is read. Choose another place for the graph." in capsys.readouterr().err
     assert (graph.parent / "files" / "edges.csv").is_file()
     assert run(["inspect", str(graph), "--verify"]) == 0
 

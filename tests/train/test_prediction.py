@@ -47,6 +47,26 @@ def test_another_graph(tmp_path: Path) -> None:
         predict(PredictRequest(run, tmp_path / "q.csv", graph=tmp_path / "wide"))
 
 
+def test_nodes_without_a_label_are_not_scored(tmp_path: Path) -> None:
+    """A graph to predict may lack labels of some of its test nodes; those it has say how well it went."""
+    run = train(tmp_path)
+    y, test = np.load(tmp_path / "g" / "y.npy"), np.load(tmp_path / "g" / "test.npy")
+    known = test & (np.arange(60) % 20 < 15)
+    trainable_graph(tmp_path / "some", y=np.where(known, y, -1))
+    found = predict(PredictRequest(run, tmp_path / "p.npy", graph=tmp_path / "some"))
+    assert 0 < known.sum() < test.sum()
+    assert found.scores.test == pytest.approx((np.load(tmp_path / "p.npy")["prediction"] == y)[known].mean(), rel=1e-6)
+    assert found.scores.train is None
+
+
+@pytest.mark.parametrize("kind", ["single", "multi"])
+def test_labels_of_other_classes_are_not_scored(kind: Kind, tmp_path: Path) -> None:
+    run = train(tmp_path, kind)
+    trainable_graph(tmp_path / "more", kind=kind, classes=5)
+    found = predict(PredictRequest(run, tmp_path / "p.npy", graph=tmp_path / "more"))
+    assert (found.nodes, found.scores.train, found.scores.test) == (60, None, None)
+
+
 def test_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Expected a run directory"):
         predict(PredictRequest(tmp_path, tmp_path / "p.csv"))

@@ -27,7 +27,7 @@ def refuse_own_input(target: Path, *inputs: Path, what: str) -> None:
     """Refuse an output that would replace what it is made from: `inputs` that are `target`, or lie in it."""
     for path in inputs:
         if path.resolve().is_relative_to(target.resolve()):
-            raise InputError(f"{target} is {path}, or holds it. Choose another place for the {what}.")
+            raise InputError(f"{target} is or holds {path}, which is read. Choose another place for the {what}.")
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from starling.train.metrics import TaskKind, make_score
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Shapes, layers_of, make_inference, make_model, read_source, shapes_of
-from starling.train.tasks import TASKS
+from starling.train.tasks import comparable, without_label
 
 _MEANING: dict[str, Meaning] = {"classification": "class", "multilabel": "labels", "regression": "numbers"}
 
@@ -98,13 +98,14 @@ def predict(request: PredictRequest) -> PredictResult:
     how = read_settings(config.strategy.name, config.strategy.settings)
     table = make_inference(config, how, source, layers_of(config, model), memory).outputs(model)
     labels = source.labels
-    fitting = labels is not None and labels.kind == TASKS[kind].label_kind
+    fitting = comparable(kind, labels, source.y, outputs)
     names = labels.names if fitting and labels is not None and len(labels.names) == outputs else ()
     write_predictions(Predictions(table, source.ids, _MEANING[kind], names), request.output, force=request.force)
     score = make_score(kind, config.task.metric, outputs)
     found: dict[str, float | None] = dict.fromkeys(("train", "val", "test"))
     if fitting and source.y is not None:
-        found |= {name: score.of(table, source.y, rows) for name, rows in source.splits.items()}
+        labelled = {name: rows[~without_label(source.y[rows])] for name, rows in source.splits.items()}
+        found |= {name: score.of(table, source.y, rows) for name, rows in labelled.items()}
     seconds = round(time.monotonic() - began, 3)
     return PredictResult(source.nodes, score.name, Scores(**found), request.output, seconds, peak_rss_bytes())
 

@@ -140,11 +140,24 @@ def _kind(name: str | None, labels: Labels) -> type[Task]:
     return TASKS[name]
 
 
+def without_label(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of some rows of labels are none: NaN among real numbers, -1 among classes."""
+    missing: NDArray[np.bool_] = np.isnan(values) if values.dtype.kind == "f" else values < 0
+    return missing if missing.ndim == 1 else np.asarray(missing.any(axis=1))
+
+
+def comparable(kind: TaskKind, labels: Labels | None, y: NDArray[Any] | None, outputs: int) -> bool:
+    """Whether labels of a graph, which may be another than was trained on, can be held against a model's outputs."""
+    if labels is None or y is None or labels.kind != TASKS[kind].label_kind:
+        return False
+    if labels.kind == "single":
+        return labels.classes <= outputs
+    return int(np.prod(y.shape[1:], dtype=np.int64)) == outputs
+
+
 def _check_labelled(source: Source, y: NDArray[Any]) -> None:
     for split, rows in source.splits.items():
-        values = y[rows]
-        missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
-        bad = np.flatnonzero(missing if missing.ndim == 1 else missing.any(axis=1))
+        bad = np.flatnonzero(without_label(y[rows]))
         if len(bad):
             node = source.name_of(int(rows[bad[0]]))
             raise InputError(

@@ -71,7 +71,8 @@ def forecast_model(name: str, facts: GraphFacts, *, layers: int = 2, hidden: int
         raise InputError(f"There is no forecast for the model '{name}'. {nearest(name, TENSORS)}")
     if name == "gate" and not facts.edge_features:
         raise InputError(
-            "The model gate reads edge attributes, and the graph has none. Say --edge-features where it is given in numbers, or choose gat."
+            "The model gate reads edge attributes, and the graph has none. Say --edge-features where it is given in numbers, or "
+            "choose gat."
         )
     if name in RELATIONAL and not facts.relations:
         plain = {"rgat": "gat", "rgcn": "gcn"}[name]
