@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from starling.core.errors import InputError
+from starling.core.manifest import Labels
 from starling.launch.trainer import Trainer
+from starling.store.graph import create_graph
+from starling.stream.readers.open import open_inputs
 from starling.train.prediction import PredictRequest, predict
+from starling.train.tasks import as_trained
 from tests.support.trainable import Kind, trainable_graph
 
 
@@ -65,6 +69,39 @@ def test_labels_of_other_classes_are_not_scored(kind: Kind, tmp_path: Path) -> N
     trainable_graph(tmp_path / "more", kind=kind, classes=5)
     found = predict(PredictRequest(run, tmp_path / "p.npy", graph=tmp_path / "more"))
     assert (found.nodes, found.scores.train, found.scores.test) == (60, None, None)
+
+
+def test_classes_go_by_their_names(tmp_path: Path) -> None:
+    """A graph that has only some of the classes has other numbers for them; one with a class unknown to the run is not scored."""
+    kinds = np.random.default_rng(2).integers(0, 3, 40)
+    (tmp_path / "e.csv").write_text("a,b\n" + "".join(f"{i},{(i * 7 + 3) % 40}\n" for i in range(40)))
+
+    def made(name: str, names: list[str]) -> Path:
+        splits = [("train", "test")[i % 2] if names[kinds[i]] else "" for i in range(40)]
+        rows = [f"{i},{int(k == 0)},{int(k == 1)},{names[k]},{splits[i]}" for i, k in enumerate(kinds)]
+        (tmp_path / f"{name}.csv").write_text("id,x0,x1,label,split\n" + "\n".join(rows) + "\n")
+        nodes = str(tmp_path / f"{name}.csv")
+        create_graph(open_inputs([str(tmp_path / "e.csv")], nodes=nodes, memory=1 << 28), tmp_path / name)
+        return tmp_path / name
+
+    first = made("first", ["a", "b", "c"])
+    tables = {"data": {"path": first}, "model": {"name": "mlp", "hidden": 8}, "run": {"epochs": 60}, "optimizer": {"lr": 0.05}}
+    assert Trainer(tables, run=tmp_path / "run").fit().scores.test == 1
+    found = predict(PredictRequest(tmp_path / "run", tmp_path / "p.csv", graph=made("fewer", ["", "b", "c"])))
+    assert found.scores.test == 1
+    written = dict(line.replace('"', "").split(",") for line in (tmp_path / "p.csv").read_text().split()[1:])
+    assert [written[str(i)] for i in range(40)] == ["abc"[kind] for kind in kinds]
+    unknown = made("unknown", ["a", "b", "d"])
+    assert predict(PredictRequest(tmp_path / "run", tmp_path / "q.csv", graph=unknown)).scores.test is None
+
+
+def test_labels_as_they_were_numbered_in_training() -> None:
+    y = np.array([0, 1, -1])
+    assert as_trained(Labels(kind="single", classes=2, labelled=2, names=("c", "a")), y, ("a", "b", "c")).tolist() == [2, 0, -1]
+    assert as_trained(Labels(kind="single", classes=2, labelled=2), y, ("a", "b")) is y
+    both = Labels(kind="multi", classes=2, labelled=2, names=("b", "a"))
+    assert as_trained(both, np.array([[1, 0], [1, 1]]), ("a", "b")).tolist() == [[0, 1], [1, 1]]
+    assert as_trained(both, np.array([[1, 0]]), ("a", "b", "c")) is None
 
 
 def test_refused(tmp_path: Path) -> None:

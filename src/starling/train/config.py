@@ -42,6 +42,8 @@ class DataSettings(Record):
     """Columns of the features; written with a run, and checked when it is repeated on other data."""
     outputs: Whole | None = None
     """Outputs of the model: classes, or numbers to predict; written and checked likewise."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes in the order of the outputs, where they have names; written with a run."""
     edge_features: Annotated[int, Field(ge=0)] | None = None
     """Columns of the edges' attributes, where the model reads them; written with a run."""
     relations: Annotated[int, Field(ge=0)] | None = None
@@ -293,7 +295,7 @@ def read_config(path: Path) -> Tables:
 _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     **{name: ("name", {name: ("*",)}) for name in (*_CHOICES, "sync", "schedule")},
     "optimizer": ("name", {"optimizer": ("momentum",)}),
-    "task": ("name", {"task": ("metric", "class_weights"), "link": ("*",), "data": ("outputs",)}),
+    "task": ("name", {"task": ("metric", "class_weights"), "link": ("*",), "data": ("outputs", "classes")}),
     "team": (
         "parallel",
         {"team": ("shuffle", "local_only", "cache", "boundary", "overlap", "wire", "balance_workers"), "pipeline": ("*",)},

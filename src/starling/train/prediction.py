@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from numpy.typing import NDArray
 from torch import nn
 
 from starling.core.errors import InputError
 from starling.core.memory import peak_rss_bytes
 from starling.engine.embeddings.features import EmbeddedFeatures
+from starling.engine.source import GraphSource
 from starling.infer.predictions import Meaning, Predictions, check_output, write_predictions
 from starling.nn.decoders import LinkModel
 from starling.plan.registry import read_settings
@@ -24,7 +27,7 @@ from starling.train.metrics import TaskKind, make_score
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Shapes, layers_of, make_inference, make_model, read_source, shapes_of
-from starling.train.tasks import comparable, without_label
+from starling.train.tasks import as_trained, comparable, without_label
 
 _MEANING: dict[str, Meaning] = {"classification": "class", "multilabel": "labels", "regression": "numbers"}
 
@@ -97,17 +100,23 @@ def predict(request: PredictRequest) -> PredictResult:
         raise InputError(f"--pairs is for runs of link prediction, and {request.run} predicts nodes. Leave it out.")
     how = read_settings(config.strategy.name, config.strategy.settings)
     table = make_inference(config, how, source, layers_of(config, model), memory).outputs(model)
-    labels = source.labels
-    fitting = comparable(kind, labels, source.y, outputs)
-    names = labels.names if fitting and labels is not None and len(labels.names) == outputs else ()
-    write_predictions(Predictions(table, source.ids, _MEANING[kind], names), request.output, force=request.force)
+    classes = config.data.classes
+    write_predictions(Predictions(table, source.ids, _MEANING[kind], classes), request.output, force=request.force)
     score = make_score(kind, config.task.metric, outputs)
     found: dict[str, float | None] = dict.fromkeys(("train", "val", "test"))
-    if fitting and source.y is not None:
-        labelled = {name: rows[~without_label(source.y[rows])] for name, rows in source.splits.items()}
-        found |= {name: score.of(table, source.y, rows) for name, rows in labelled.items()}
+    y = _labels_to_score(source, kind, outputs, classes)
+    if y is not None:
+        labelled = {name: rows[~without_label(y[rows])] for name, rows in source.splits.items()}
+        found |= {name: score.of(table, y, rows) for name, rows in labelled.items()}
     seconds = round(time.monotonic() - began, 3)
     return PredictResult(source.nodes, score.name, Scores(**found), request.output, seconds, peak_rss_bytes())
+
+
+def _labels_to_score(source: GraphSource, kind: TaskKind, outputs: int, classes: Sequence[str]) -> NDArray[Any] | None:
+    """The graph's labels by the numbers that outputs have; None where they cannot be held against these."""
+    if source.labels is None or source.y is None or not comparable(kind, source.labels, source.y, outputs):
+        return None
+    return as_trained(source.labels, source.y, classes)
 
 
 def trained_model(directory: RunDirectory) -> nn.Module:

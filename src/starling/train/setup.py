@@ -42,7 +42,7 @@ from starling.train.devices import check_run_device
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
 from starling.train.graph_checks import check_edges, check_features_fit
 from starling.train.grouping import Grouping, make_grouping
-from starling.train.tasks import Source, Task, make_task
+from starling.train.tasks import Source, Task, class_names, make_task
 from starling.train.work import OwnWork, TeamWork, Work
 
 _FEATURE_SHARE = 2
@@ -116,9 +116,10 @@ def decided(
 
     `more` are tables of which a kind of run decides something too.
     """
+    data = {"path": config.data.path.resolve(), **asdict(shapes), "classes": class_names(config.data.path, task.kind)}
     return config.model_copy(
         update={
-            "data": config.data.model_copy(update={"path": config.data.path.resolve(), **asdict(shapes)}),
+            "data": config.data.model_copy(update=data),
             "model": Choice(name=config.model.name, settings=dict(settings)),
             "strategy": Choice(name=config.strategy.name, settings=how.model_dump()),
             "embedding": config.embedding.model_copy(update={"dim": 0 if embeddings is None else embeddings.width}),

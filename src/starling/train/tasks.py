@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from starling.core.errors import InputError, nearest
-from starling.core.manifest import Labels, Record
+from starling.core.manifest import Labels, Record, read_json
 from starling.engine.data.parts_source import PartsSource
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.source import WorkerSource
@@ -153,6 +154,28 @@ def comparable(kind: TaskKind, labels: Labels | None, y: NDArray[Any] | None, ou
     if labels.kind == "single":
         return labels.classes <= outputs
     return int(np.prod(y.shape[1:], dtype=np.int64)) == outputs
+
+
+def class_names(path: Path, kind: TaskKind) -> tuple[str, ...]:
+    """Names of the classes of a graph or parts directory, in the order of their numbers; none where they are only numbers."""
+    given = read_json(path).get("labels")
+    if given is None or kind not in TASKS:
+        return ()
+    labels = Labels.model_validate(given)
+    fitting = labels.kind == TASKS[kind].label_kind and len(labels.names) == labels.classes
+    return labels.names if fitting else ()
+
+
+def as_trained(labels: Labels, y: NDArray[Any], classes: Sequence[str]) -> NDArray[Any] | None:
+    """Labels of a graph by the numbers that its classes had in training, told by their names; None where one was not there."""
+    if not classes or not labels.names or tuple(labels.names) == tuple(classes):
+        return y
+    if not set(labels.names) <= set(classes) or (labels.kind == "multi" and len(labels.names) != len(classes)):
+        return None
+    if labels.kind == "multi":
+        return y[:, [labels.names.index(name) for name in classes]]
+    numbers: NDArray[np.int64] = np.array([*(list(classes).index(name) for name in labels.names), -1])[y]
+    return numbers  # −1, no label, named the last of them and stays what it is
 
 
 def _check_labelled(source: Source, y: NDArray[Any]) -> None:
