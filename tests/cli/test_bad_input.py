@@ -137,6 +137,7 @@ CASES = {
     ),
     "a name longer than any": Case(text("0,1\n", "--features", f"kind={'x' * 300}"), r"File name too long|too long"),
     "bad memory": Case(text("0,1\n", "--memory", "lots"), r"lots"),
+    "memory for half a program": Case(text("0,1\n", "--memory", "100MiB"), r"at least 256.0 MiB.*got 100.0 MiB"),
     "no memory": Case(text("0,1\n", "--memory", "0"), r"more than 0 bytes.*got '0'"),
     "memory without end": Case(text("0,1\n", "--memory", "9" * 400), r"more than any machine has"),
 }

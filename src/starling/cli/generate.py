@@ -14,6 +14,7 @@ from starling.cli.import_ import parse_split
 from starling.cli.output import print_json
 from starling.cli.progress import progress
 from starling.core.errors import InputError, nearest
+from starling.core.memory import check_program_fits
 from starling.store.graph import create_graph
 from starling.stream.generators import GENERATORS
 from starling.stream.ingest import ImportOptions
@@ -66,6 +67,7 @@ def generate(
     settings = _checked(
         model, generator.settings, {name: value for name, value in given.items() if value is not None} | {"seed": seed}
     )
+    check_program_fits(memory)
     options = ImportOptions(direction="undirected", self_loops="drop", duplicates="drop", seed=seed, memory=memory)
     graph = create_graph(generator.make(settings), output, options, force=force, progress=progress(quiet=quiet or json))
     result = import_result(graph, time.monotonic() - began)

@@ -14,6 +14,7 @@ from starling.cli.output import print_json
 from starling.cli.progress import progress
 from starling.core.artifact import refuse_own_input
 from starling.core.errors import InputError
+from starling.core.memory import check_program_fits
 
 
 def import_(
@@ -81,6 +82,7 @@ def import_(
             *(features or []),
         ]
         refuse_own_input(output, *(Path(name.partition("=")[2] or name) for name in given), what="graph")
+    check_program_fits(memory)
     options = ImportOptions(
         direction="as-is" if undirected is None else "undirected" if undirected else "directed",
         self_loops=self_loops,

@@ -21,6 +21,7 @@ _MOST = 1 << 63
 TRAINING_PROGRAM_BYTES = 576 << 20
 """What a training process holds beside its data: the interpreter, torch, compiled kernels, metrics."""
 
+_LEAST_PROCESS = 256 << 20
 _STATUS = Path("/proc/self/status")
 
 
@@ -41,6 +42,15 @@ def parse_budget(text: str) -> int:
     if size < 1:
         raise InputError(f"Expected a size of more than 0 bytes, such as 512MiB or 2GiB, got '{text}'.")
     return size
+
+
+def check_program_fits(budget: int) -> None:
+    """Refuse a budget for a whole process that the program itself, without torch and any data, takes most of."""
+    if budget < _LEAST_PROCESS:
+        raise InputError(
+            f"Expected --memory of at least {format_bytes(_LEAST_PROCESS)}, most of which the program itself takes, got "
+            f"{format_bytes(budget)}. Pass a larger one."
+        )
 
 
 def _read(value: object) -> object:
