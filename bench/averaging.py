@@ -1,14 +1,13 @@
 """How often to average: intervals of 1, 5, 10, 20 and 50 epochs, time and accuracy (CATGNN's Figure 11).
 
-    python bench/averaging.py [--data DIR] [--graphs coauthor_cs,…] [--models gcn,gat,sage] [--seeds 3]
+    python bench/averaging.py [--data DIR] [--graphs coauthor_cs,…] [--models gcn,gat,sage] [--moments average,local] [--seeds 3]
     python bench/averaging.py --untimed         # beside other programs: accuracies and bytes, no seconds
     python bench/averaging.py --render          # only write the table anew
 
 Four parts by two workers that are processes, 100 epochs of mini-batches as in data_accuracy.py: 450 runs, for which plan hours;
 run nothing else, or pass --untimed, with which workers are threads of this process. Every run is a line of results/averaging.jsonl;
 what is there already is not run again, so the script may be stopped at any time. Synchronisation is what workers spent on sending,
-receiving and adding models, without waiting for one another's training. The table goes to docs/model-averaging.md. Its lines with
-local moments are from when that was the default.
+receiving and adding models, without waiting for one another's training. The table goes to docs/model-averaging.md.
 """
 
 from __future__ import annotations
@@ -57,13 +56,12 @@ class Run:
         return f"{self.graph}/{self.model}/{self.seed}/{self.every}/{how}"
 
 
-def all_runs(seeds: int) -> Iterator[Run]:
+def all_runs(seeds: int, moments: list[str]) -> Iterator[Run]:
     for graph in GRAPHS:
         for seed in range(seeds):
             for model in MODELS:
-                for every in EVERY:
-                    yield Run(graph, model, seed, every)
-                    yield Run(graph, model, seed, every, correct=True)
+                for every, correct, kept in itertools.product(EVERY, (False, True), moments):
+                    yield Run(graph, model, seed, every, correct, kept)
 
 
 def train(run: Run, data: Path, scratch: Path, *, timed: bool) -> Line:
@@ -123,11 +121,12 @@ def main() -> None:
     parser.add_argument("--graphs", default=",".join(GRAPHS))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--moments", default="average", help="average, local or both")
     parser.add_argument("--untimed", action="store_true", help="leave seconds out: other programs run meanwhile")
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     asked = parser.parse_args()
     graphs, models = asked.graphs.split(","), asked.models.split(",")
-    planned = () if asked.render else all_runs(asked.seeds)
+    planned = () if asked.render else all_runs(asked.seeds, asked.moments.split(","))
     wanted = (run for run in planned if run.graph in graphs and run.model in models)
     with tempfile.TemporaryDirectory(prefix="starling-averaging-") as scratch:
         place, timed = Path(scratch), not asked.untimed

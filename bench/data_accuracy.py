@@ -181,22 +181,22 @@ def render(done: dict[str, Line], seeds: int) -> str:
 
 
 def render_variants(done: dict[str, Line], seeds: int) -> str:
-    """Mean validation and the mean best epoch of ways to average, over the seeds that have them all."""
-    out = [
-        f"| graph | model | one process | {' | '.join(VARIANTS)} | seeds |",
-        "|---|---|" + "---:|" * (len(VARIANTS) + 2),
-    ]
+    """Ways to average at the most parts: mean scores, the differences to one process on the same seeds, and the best epoch."""
+    out = ["| graph | model | averaging | validation | test | best epoch | seeds |", "|---|---|---|---:|---:|---:|---:|"]
     for graph, model in ((graph, model) for graph in CASES for model in MODELS):
-        rows = [
-            [Run(graph, model, seed), *(Run(graph, model, seed, PARTS[-1], "average", name) for name in VARIANTS)]
-            for seed in range(seeds)
-        ]
-        whole = [row for row in rows if all(run.key in done for run in row)]
-        if whole:
-            columns = [[row[at] for row in whole] for at in range(len(whole[0]))]
-            epochs = [statistics.mean(done[run.key]["best_epoch"] for run in column) for column in columns]
-            cells = [f"{points(done, column, 'val'):.2f} ({epoch:.0f})" for column, epoch in zip(columns, epochs, strict=True)]
-            out.append(f"| {graph} | {model} | {' | '.join(cells)} | {len(whole)} |")
+        rows = []
+        for name in VARIANTS:
+            cut = [run for seed in range(seeds) if (run := Run(graph, model, seed, PARTS[-1], "average", name)).key in done]
+            cut = [run for run in cut if Run(graph, model, run.seed).key in done]
+            if cut:
+                alone = [Run(graph, model, run.seed) for run in cut]
+                scores = [points(done, cut, score) for score in ("val", "test")]
+                less = [mean - points(done, alone, score) for mean, score in zip(scores, ("val", "test"), strict=True)]
+                cells = " | ".join(f"{mean:.2f} ({off:+.2f})" for mean, off in zip(scores, less, strict=True))
+                epoch = statistics.mean(done[run.key]["best_epoch"] for run in cut)
+                rows.append(f"| {graph} | {model} | {name} | {cells} | {epoch:.0f} | {len(cut)} |")
+        if len(rows) > 1:  # something to compare
+            out += rows
     return "\n".join(out)
 
 

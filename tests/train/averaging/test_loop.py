@@ -258,10 +258,14 @@ def test_rounds_and_their_records(place: Path, tmp_path: Path) -> None:
 
 
 def test_averaged_moments_are_sent_with_the_weights(place: Path, tmp_path: Path) -> None:
-    """Two workers, one message each way: 8 bytes a number, and for Adam two more numbers a weight and a count of steps a tensor."""
+    """Two workers, one message each way: 8 bytes a number, and for Adam two more numbers a weight and a count of steps a tensor.
+
+    What a correction sends is weights only.
+    """
     sent = {}
     for moments in ("local", "average"):
-        found = train(place / "five" / "parts", tmp_path / moments, 2, {"sync": {"moments": moments}, "run": {"epochs": 1}})[0]
+        sync: Tables = {"sync": {"moments": moments, "correct": True}, "run": {"epochs": 1}}
+        found = train(place / "five" / "parts", tmp_path / moments, 2, sync)[0]
         line = json.loads((tmp_path / moments / "metrics.jsonl").read_text())
         sent[moments] = sum(sum(worker["bytes_to"]) for worker in line["workers"])
     tensors = list(found.model.parameters())

@@ -124,7 +124,8 @@ class AveragingLoop:
     def _correct(self, epoch: int, rate: float) -> None:
         """Move the mean by some steps on global batches, at the first worker; the others get its weights."""
         team = self._team
-        flat = torch.empty(sum(value.numel() for value in self._carried), dtype=torch.float64)
+        learnt = carried(self._model)  # moments stay as they were averaged
+        flat = torch.empty(sum(value.numel() for value in learnt), dtype=torch.float64)
         if team.rank == 0:
             assert self._global is not None
             team.phase.enter(f"correction after epoch {epoch}")
@@ -133,8 +134,8 @@ class AveragingLoop:
             batches = (self._global.batch(self._round, step) for step in range(self._sync.correct_steps))
             with Background(batches, stage="preparing global batches") as ready:
                 self._steps.beside(epoch, ready)
-            flat = flatten(self._carried).double()
-        unflatten(_from_first(team, self._tag(_CORRECTED), flat), self._carried)
+            flat = flatten(learnt).double()
+        unflatten(_from_first(team, self._tag(_CORRECTED), flat), learnt)
 
     def _rates(self, epochs: int) -> list[float]:
         """The learning rate of each epoch of a round; the schedule is left at the last one, which ends with the evaluation."""
