@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 
-from starling.comm.failures import PeerLost
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.core.errors import InputError
@@ -27,68 +24,15 @@ from starling.nn.registry import MODELS
 from starling.store.parts import open_parts
 from starling.train import budget
 from starling.train.averaging.loop import AveragingLoop
-from starling.train.averaging.model_average import ModelSum
 from starling.train.averaging.parts_work import PartsEvaluation, PartsWork
 from starling.train.averaging.setup import set_up_averaging
 from starling.train.config import RunConfig, merged
 from starling.train.prediction import PredictRequest, predict
-from starling.train.results import TrainResult
 from starling.train.trainer import fit
 from tests.engine.data.cases import on_hosts
 from tests.engine.hybrid.runs import cut, small_graph
-from tests.support.ranks import run_ranks, try_ranks
 from tests.support.trainable import trainable_graph
-
-Tables = dict[str, dict[str, Any]]
-PARTS = 5
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A graph with all tables, cut into one part and into five, of which one has no node and one no training node."""
-    folder = tmp_path_factory.mktemp("average")
-    graph = small_graph(folder / "g")
-    draw = np.random.default_rng(7)
-    owner = draw.choice([0, 1, 3, 4], 61, p=[0.2, 0.5, 0.2, 0.1])
-    train = np.asarray(graph.node_table("train"))
-    owner[train & (owner == 4)] = 3
-    cut(graph, folder / "five", PARTS, owner)
-    cut(graph, folder / "two-hops", PARTS, owner, halo_hops=2)
-    cut(graph, folder / "one", 1, np.zeros(61, np.int64))
-    return folder
-
-
-def tables(path: Path, *changes: Tables) -> Tables:
-    base: Tables = {
-        "data": {"path": str(path)},
-        "model": {"name": "sage", "hidden": 8, "dropout": 0.25},
-        "strategy": {"name": "mini", "batch_size": 8, "fanouts": "3,2"},
-        "optimizer": {"lr": 0.05},
-        "run": {"epochs": 4, "seed": 3, "evaluate_every": 4},
-        "team": {"parallel": "data"},
-        "sync": {"name": "average"},
-    }
-    return merged(base, *changes)
-
-
-def train(path: Path, run: Path, workers: int, *changes: Tables) -> list[TrainResult]:
-    """What every worker of a team of threads learns."""
-    config = RunConfig.from_tables(tables(path, *changes, {"team": {"workers": workers}}))
-    return run_threads(workers, lambda team: fit(config, run, team=team))
-
-
-def weights(result: TrainResult) -> dict[str, torch.Tensor]:
-    return result.model.state_dict()
-
-
-def assert_identical(found: TrainResult, expected: TrainResult) -> None:
-    assert found.losses == expected.losses
-    assert found.scores == expected.scores
-    for name, value in weights(expected).items():
-        assert torch.equal(weights(found)[name], value), name
-
-
-ONE_PROCESS: Tables = {"team": {"parallel": "hybrid"}, "sync": {"name": "gradient"}}
+from tests.train.averaging.cases import ONE_PROCESS, PARTS, Tables, assert_identical, fit_as, tables, train, weights
 
 
 @pytest.mark.parametrize("every", [1, 3])
@@ -348,74 +292,6 @@ def test_memory_is_kept_to(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) <= memory
-
-
-def test_processes_give_the_bits_of_threads(place: Path, tmp_path: Path) -> None:
-    (alone,) = train(place / "five" / "parts", tmp_path / "1", 1)
-    given = tables(place / "five" / "parts", {"team": {"workers": 2}})
-    for flat, losses in run_ranks(2, learn_in_process, given, tmp_path / "2"):
-        assert losses == alone.losses
-        for name, value in weights(alone).items():
-            np.testing.assert_array_equal(flat[name], value.numpy())
-
-
-def test_four_processes(place: Path, tmp_path: Path) -> None:
-    """Gradients over sockets, every worker as on a host of its own, and then models that are averaged: what threads learn."""
-    path = place / "five" / "parts"
-    four: Tables = {"team": {"workers": 4}}
-    gradient = RunConfig.from_tables(tables(path, {"sync": {"name": "gradient"}}, four))
-    expected = on_hosts([0, 1, 2, 3], partial(fit_as, gradient, tmp_path / "threads"))[0]
-    (alone,) = train(path, tmp_path / "alone", 1)
-    given = (gradient.to_tables(), tables(path, four), tmp_path)
-    for by_gradient, by_average in run_ranks(4, learn_twice_in_process, *given, transport="gloo", deadline=240):
-        flat, losses = by_gradient
-        np.testing.assert_allclose(losses, expected.losses, rtol=1e-5)
-        for name, value in weights(expected).items():
-            np.testing.assert_allclose(flat[name], value.numpy(), rtol=1e-4, atol=1e-6)
-        flat, losses = by_average
-        assert losses == alone.losses
-        for name, value in weights(alone).items():
-            np.testing.assert_array_equal(flat[name], value.numpy())
-
-
-def learn_twice_in_process(team: Any, first: Tables, second: Tables, folder: Path) -> tuple[Any, Any]:
-    return learn_in_process(team, first, folder / "first"), learn_in_process(team, second, folder / "second")
-
-
-def be_killed(*_: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def learn_until_killed(team: Team, given: Tables, run: Path, unlucky: int, when: str) -> None:
-    """One worker is killed some rounds into the run, with a part at work or where models are averaged."""
-    owner, name = {"training": (AveragingLoop, "_train_part"), "averaging": (ModelSum, "mean")}[when]
-    original, seen = getattr(owner, name), iter(range(10**9))
-
-    def sooner_or_later(*args: Any) -> Any:
-        return (be_killed if next(seen) == 3 else original)(*args)
-
-    if team.rank == unlucky:
-        setattr(owner, name, sooner_or_later)  # in this process, which ends with it
-    fit(RunConfig.from_tables(given), run, team=team)
-
-
-@pytest.mark.parametrize(("unlucky", "when"), [(0, "averaging"), (1, "training"), (1, "averaging")])
-def test_a_killed_worker_is_missed_by_the_others(place: Path, tmp_path: Path, unlucky: int, when: str) -> None:
-    given = tables(place / "five" / "parts", {"team": {"workers": 2}, "run": {"epochs": 8}})
-    ended = try_ranks(2, learn_until_killed, given, tmp_path / "run", unlucky, when, deadline=120)
-    killed, alive = ended[unlucky], ended[1 - unlucky]
-    assert killed.exit_code == -signal.SIGKILL, ended
-    assert isinstance(alive.error, PeerLost), ended
-    assert f"Worker {unlucky} closed its connection" in str(alive.error)
-
-
-def learn_in_process(team: Any, given: Tables, run: Path) -> tuple[dict[str, Any], tuple[float, ...]]:
-    result = fit(RunConfig.from_tables(given), run, team=team)
-    return {name: value.numpy() for name, value in result.model.state_dict().items()}, result.losses
-
-
-def fit_as(config: RunConfig, run: Path, team: Any) -> TrainResult:
-    return fit(config, run, team=team)
 
 
 def test_gradients_are_evaluated_part_by_part_where_features_do_not_fit(tmp_path: Path) -> None:
