@@ -133,14 +133,14 @@ def _gather(processes: list[BaseProcess], answers: list[Connection], deadline: f
 
 def _read(answer: Connection, process: BaseProcess) -> Outcome:
     try:
-        result, error, text = pickle.loads(answer.recv_bytes())
+        result, error, text, at = pickle.loads(answer.recv_bytes())
     except EOFError:
         process.join()
         return Outcome(exit_code=process.exitcode, at=time.monotonic())
     if text:
         error.add_note(text)
-        return Outcome(error=error, at=time.monotonic())
-    return Outcome(result, exit_code=0, at=time.monotonic())
+        return Outcome(error=error, at=at)
+    return Outcome(result, exit_code=0, at=at)
 
 
 def _work(rank: int, size: int, port: int, transport: Any, place: str, job: bytes, answer: Connection) -> None:
@@ -160,13 +160,14 @@ def _work(rank: int, size: int, port: int, transport: Any, place: str, job: byte
         team.close()
         if dist.is_initialized():
             dist.destroy_process_group()
-        answer.send_bytes(pickle.dumps((result, None, "")))
+        answer.send_bytes(pickle.dumps((result, None, "", time.monotonic())))
     except BaseException as error:
+        at = time.monotonic()  # one clock for all processes: this test may come to read several answers at once
         text = f"on worker {rank}:\n{traceback.format_exc()}"
         try:
-            pickle.loads(message := pickle.dumps((None, error, text)))
+            pickle.loads(message := pickle.dumps((None, error, text, at)))
         except Exception:  # some errors cannot be made again from their arguments
-            message = pickle.dumps((None, RuntimeError(str(error)), text))
+            message = pickle.dumps((None, RuntimeError(str(error)), text, at))
         answer.send_bytes(message)
 
 
