@@ -10,12 +10,17 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starling.core.errors import StarlingError
+
+if TYPE_CHECKING:
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 _HERE = "127.0.0.1"
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _LOOK_EVERY = 0.1
+_MOST_UNLUCKY = 16
 
 
 def run_agent(command: Sequence[str], workers: int, logs: Path) -> dict[int, int]:
@@ -23,13 +28,11 @@ def run_agent(command: Sequence[str], workers: int, logs: Path) -> dict[int, int
 
     A signal that ends this process is passed on to the workers, and becomes KeyboardInterrupt when they have ended.
     """
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, launch_agent
 
-    # Where workers meet. The agent finds this store by its port, in this process; so the port is free, and stays ours.
-    store = TCPStore(_HERE, 0, is_master=True, wait_for_workers=False, multi_tenant=True)
+    store = meeting_place()
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -53,6 +56,27 @@ def run_agent(command: Sequence[str], workers: int, logs: Path) -> dict[int, int
         except OSError as error:
             raise StarlingError(f"Cannot start {workers} workers: {error.strerror or error}.") from error
     return {}
+
+
+def meeting_place() -> TCPStore:
+    """Where workers meet. The agent finds this store by its port, in this process; so the port is free, and stays ours.
+
+    Torch remembers the ports of all stores that a process has had. One that comes again it takes for the old store's, which is
+    gone, and would open a second time, in vain. So the store is looked for as the agent will, and another taken if need be.
+    """
+    from torch.distributed import DistNetworkError, TCPStore  # type: ignore[attr-defined]
+
+    unlucky: list[TCPStore] = []  # kept, so that the next one has another port
+    while True:
+        store = TCPStore(_HERE, 0, is_master=True, wait_for_workers=False, multi_tenant=True)
+        try:
+            TCPStore(_HERE, store.port, is_master=True, wait_for_workers=False, multi_tenant=True)
+        except DistNetworkError:
+            if len(unlucky) == _MOST_UNLUCKY:
+                raise
+            unlucky.append(store)
+        else:
+            return store
 
 
 @contextmanager
