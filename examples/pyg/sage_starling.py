@@ -52,4 +52,5 @@ with torch.no_grad():
 dist.all_reduce(right)
 if rank == 0:
     print(f"test accuracy {right[0] / right[1]:.4f}")
+del model  # DDP must not outlive the process group that it speaks over
 dist.destroy_process_group()
