@@ -11,7 +11,8 @@ ogbn-products pass --nodes 2400000 --edges 31000000 --features 100 --classes 47 
 Both sides: 2 workers of one thread each on this machine, SAGE with 128 hidden columns, Adam, `--batch` targets for each worker and
 step. DistDGL times some steps after the first ones. Of Starling's epochs the first (which compiles) is left out, and so is exact
 evaluation. Runs take turns, round after round (6, 12 and 6 runs, of a minute or so with the default graph); cells are medians.
-Ablation and cache put each worker on a host of its own, with a link of --rate (network.py; needs root). Raw lines go to
+The cache's two workers are each on a host of its own, with a link of --rate (network.py; needs root), the ablation's four on two
+such hosts. Raw lines go to
 results/data_parallel.jsonl, in place of those of the same measurement and graph, the tables into docs/data-parallel.md; with
 another --output they are printed.
 """
@@ -39,6 +40,8 @@ from starling.core.memory import parse_bytes
 
 RESULTS = Path(__file__).parent / "results" / "data_parallel.jsonl"
 WORKERS = 2
+ON_EACH = 2
+"""Workers on each of the ablation's two hosts, which have a part each: sub-parts are for the workers of a part."""
 
 
 def main() -> None:
@@ -88,17 +91,19 @@ def beside_distdgl(asked: argparse.Namespace) -> None:
 def ablation(asked: argparse.Namespace) -> None:
     """Each line adds one thing to the one before it."""
     by_chance, by_flock = partitioned(asked, "random", WORKERS), partitioned(asked, "flock", WORKERS)
+    two_levels = partitioned(asked, "flock", WORKERS, sub_parts=ON_EACH)
     anywhere, cache = {"shuffle": "global"}, {"cache": parse_bytes(asked.cache)}
     off, epoch = {"mode": "off"}, {"mode": "epoch"}
     cases: list[tuple[str, Path, Tables]] = [
         ("random parts, targets from anywhere, no pipeline", by_chance, {"team": anywhere, "pipeline": off}),
         ("+ parts by flock", by_flock, {"team": anywhere, "pipeline": off}),
         ("+ targets from the worker's own range", by_flock, {"pipeline": off}),
-        ("+ asynchronous pipeline", by_flock, {"pipeline": epoch}),
-        ("+ non-stop pipeline", by_flock, {}),
-        (f"+ cache of {asked.cache}", by_flock, {"team": cache}),
+        ("+ two levels: ranges that are sub-parts", two_levels, {"pipeline": off}),
+        ("+ asynchronous pipeline", two_levels, {"pipeline": epoch}),
+        ("+ non-stop pipeline", two_levels, {}),
+        (f"+ cache of {asked.cache}", two_levels, {"team": cache}),
     ]
-    over_links(asked, "ablation", cases)
+    over_links(asked, "ablation", cases, on_each=ON_EACH)
 
 
 def caches(asked: argparse.Namespace) -> None:
@@ -106,22 +111,23 @@ def caches(asked: argparse.Namespace) -> None:
     over_links(asked, "cache", [(size, parts, {"team": {"cache": parse_bytes(size)}}) for size in asked.caches.split(",")])
 
 
-def over_links(asked: argparse.Namespace, what: str, cases: list[tuple[str, Path, Tables]]) -> None:
-    """Cases in turn, round after round, a worker on each of two hosts."""
+def over_links(asked: argparse.Namespace, what: str, cases: list[tuple[str, Path, Tables]], *, on_each: int = 1) -> None:
+    """Cases in turn, round after round, so many workers `on_each` of two hosts."""
     keep_others(asked, what)
     with hosts(WORKERS, asked.rate) as names:
         for number in range(asked.rounds):
             for case, parts, changes in cases:
-                tables = merge(settings_of(asked, parts), changes)
-                write(asked, what, case, number, measured(parts, asked, *trained_over(names, tables)) | {"rate": asked.rate})
+                tables = merge(settings_of(asked, parts, WORKERS * on_each), changes)
+                found = measured(parts, asked, *trained_over(names, tables, on_each=on_each), workers=WORKERS * on_each)
+                write(asked, what, case, number, found | {"rate": asked.rate})
 
 
-def settings_of(asked: argparse.Namespace, parts: Path) -> Tables:
+def settings_of(asked: argparse.Namespace, parts: Path, workers: int) -> Tables:
     fanouts = [int(fanout) for fanout in asked.fanouts.split(",")]
     return {
         "data": {"path": str(parts.resolve())},
         "model": {"name": "sage", "hidden": asked.hidden, "layers": len(fanouts)},
-        "strategy": {"name": "mini", "fanouts": fanouts, "batch_size": WORKERS * asked.batch},
+        "strategy": {"name": "mini", "fanouts": fanouts, "batch_size": workers * asked.batch},
         "optimizer": {"lr": 0.01},
         "run": {"epochs": asked.epochs, "evaluate_every": asked.epochs},
         "team": {"parallel": "data"},
@@ -168,11 +174,11 @@ def our_graph(asked: argparse.Namespace) -> Path:
     return ours
 
 
-def partitioned(asked: argparse.Namespace, method: str, count: int) -> Path:
+def partitioned(asked: argparse.Namespace, method: str, count: int, *, sub_parts: int = 1) -> Path:
     graph = our_graph(asked)
-    parts = graph.with_name(f"{graph.name}-{method}-{count}")
+    parts = graph.with_name(f"{graph.name}-{method}-{count}x{sub_parts}")
     if not parts.exists():
-        starling("partition", graph, "-p", count, "--method", method, "-o", parts)
+        starling("partition", graph, "-p", count, "--sub-parts", sub_parts, "--method", method, "-o", parts)
     return parts
 
 
@@ -186,11 +192,13 @@ def timed(asked: argparse.Namespace, parts: Path, *flags: object) -> dict[str, A
     return measured(parts, asked, *trained(parts, *model, *batches, *team, *length, *flags))
 
 
-def measured(parts: Path, asked: argparse.Namespace, told: Line, epochs: list[Line]) -> dict[str, Any]:
-    steps = -(-count_of(parts, "train") // (WORKERS * asked.batch))
+def measured(
+    parts: Path, asked: argparse.Namespace, told: Line, epochs: list[Line], *, workers: int = WORKERS
+) -> dict[str, Any]:
+    steps = -(-count_of(parts, "train") // (workers * asked.batch))
     seconds = [line["seconds"] for line in epochs[1:]]
     return {
-        "batches_per_s": WORKERS * steps / statistics.median(seconds),
+        "batches_per_s": workers * steps / statistics.median(seconds),
         "epoch_seconds": seconds,
         "steps": steps,
         "losses": [line["loss"] for line in epochs],

@@ -54,9 +54,10 @@ def _removed(kind: str, name: str) -> None:
     subprocess.run(["ip", kind, "del", name], check=False, capture_output=True)
 
 
-def trained_over(names: list[str], tables: dict[str, dict[str, Any]]) -> tuple[Line, list[Line]]:
-    """A run by one worker of one thread on each of the hosts: its summary and its epochs."""
-    tables = {**tables, "team": {**tables.get("team", {}), "workers": len(names)}}
+def trained_over(names: list[str], tables: dict[str, dict[str, Any]], *, on_each: int = 1) -> tuple[Line, list[Line]]:
+    """A run by workers of one thread, so many `on_each` of the hosts: its summary and its epochs."""
+    size = on_each * len(names)
+    tables = {**tables, "team": {**tables.get("team", {}), "workers": size}}
     with tempfile.TemporaryDirectory() as folder:
         run, spec, result = (Path(folder) / name for name in ("run", "spec.json", "result.json"))
         run.mkdir()
@@ -64,11 +65,12 @@ def trained_over(names: list[str], tables: dict[str, dict[str, Any]]) -> tuple[L
         worker = (sys.executable, "-m", "starling.launch.worker", "starling.launch.train_worker:train", str(spec))
         processes = [
             subprocess.Popen(
-                ["ip", "netns", "exec", name, *worker, "--threads", "1", "--result", str(result)],
-                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(len(names)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-                     "MASTER_ADDR": f"{NETWORK}.1", "MASTER_PORT": "29555", "GLOO_SOCKET_IFNAME": "eth0"},
+                ["ip", "netns", "exec", names[rank // on_each], *worker, "--threads", "1", "--result", str(result)],
+                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank % on_each),
+                     "LOCAL_WORLD_SIZE": str(on_each), "MASTER_ADDR": f"{NETWORK}.1", "MASTER_PORT": "29555",
+                     "GLOO_SOCKET_IFNAME": "eth0"},
             )
-            for rank, name in enumerate(names)
+            for rank in range(size)
         ]  # fmt: skip
         try:
             statuses = [process.wait(timeout=1800) for process in processes]

@@ -36,7 +36,7 @@ def linked_pair(wait_limit: float = 20.0) -> tuple[SharedMemoryMailbox, SharedMe
         introduce(doors[rank], rank, arenas[rank])
     boxes = []
     for rank in (0, 1):
-        peer, window = meet(doors[rank])
+        peer, window = meet(doors[rank], 2)
         links = {peer: Link(peer, doors[rank], arenas[rank], window)}
         boxes.append(SharedMemoryMailbox(rank, 2, links, Ledger(2), wait_limit=wait_limit))
     return boxes[0], boxes[1]
@@ -119,7 +119,7 @@ def test_a_message_is_kept_while_another_giant_passes() -> None:
 def test_blocks_never_overlap(steps: list[tuple[int, bool]]) -> None:
     """Blocks are taken, and let go oldest first; each keeps the numbers written into it."""
     arena = Arena(1, 2)
-    window = Window(arena.file)
+    window = Window(arena.file, 2)
     living: list[tuple[int, torch.Tensor]] = []
     for number, (count, free_one) in enumerate(steps):
         if free_one and living:
@@ -138,7 +138,7 @@ def test_blocks_never_overlap(steps: list[tuple[int, bool]]) -> None:
 
 def test_the_lowest_gap_is_taken() -> None:
     arena = Arena(1, 2)
-    window = Window(arena.file)
+    window = Window(arena.file, 2)
     first, second, third = (arena.take((100,), torch.uint8) for _ in range(3))
     places = [arena.start_of(rows) for rows in (first, second, third)]
     assert places == [0, 192, 384]  # a line for the flag, two for a hundred bytes
@@ -151,7 +151,8 @@ def test_the_lowest_gap_is_taken() -> None:
 def test_a_reader_keeps_no_pages_of_a_large_message_it_has_read() -> None:
     """They count as the sender's alone; the numbers are still there for whoever reads the block again."""
     arena = Arena(1, 2)
-    window = Window(arena.file)
+    window = Window(arena.file, 2)
+    arena.take((32 << 20,), torch.uint8)  # of 64 MiB a reader keeps half for each of a team of two
     rows = arena.take((1 << 20,), torch.float32)
     rows.fill_(2.0)
     sender = _resident(arena.file)
@@ -161,6 +162,19 @@ def test_a_reader_keeps_no_pages_of_a_large_message_it_has_read() -> None:
     window.let_go(arena.start_of(rows), rows.nbytes)
     assert _resident(arena.file) <= sender + 2 * PAGE
     assert float(seen.sum()) == 2 << 20
+    arena.close()
+
+
+def test_a_reader_keeps_the_pages_where_the_next_messages_will_lie() -> None:
+    """Of a message across the bound, those before it."""
+    arena = Arena(1, 4)
+    window = Window(arena.file, 4)
+    rows = arena.take((20 << 20,), torch.uint8)
+    rows.fill_(1)
+    sender = _resident(arena.file)
+    assert int(window.rows(arena.start_of(rows), rows.shape, rows.dtype).sum()) == 20 << 20
+    window.let_go(arena.start_of(rows), rows.nbytes)
+    assert abs(_resident(arena.file) - sender - (16 << 20)) <= 2 * PAGE
     arena.close()
 
 

@@ -34,6 +34,8 @@ _FEW = 64
 """Up to so many blocks on their way, each new one looks for a gap."""
 _LARGE = 1 << 20
 """Bytes of a message from which on its pages are worth a call when it has been read."""
+_KEPT = 1 << 26
+"""Bytes of all peers' arenas together, the first of each, whose pages a reader keeps: mapping a page takes longer than reading it."""
 _ADDRESSES = 1 << 45
 """Address space that all arenas of a worker may reserve together (a process has 2⁴⁷)."""
 
@@ -136,8 +138,9 @@ class Arena:
 class Window:
     """The reader's side of a peer's arena."""
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, file: int, size: int) -> None:
         self._memory = mmap.mmap(file, os.fstat(file).st_size)
+        self._kept = _KEPT // size
 
     def rows(self, start: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """The message of a block, in place."""
@@ -146,10 +149,11 @@ class Window:
     def let_go(self, start: int, length: int) -> None:
         """The block, whose message has so many bytes, may be used again.
 
-        Pages of a large one are taken out of this process: they are the sender's, and would count as memory of both.
+        Pages of a large one are taken out of this process: they are the sender's, and would count as memory of both. Those at the
+        beginning of the arena stay, since the next messages will lie there too.
         """
-        first = -(-(start + _LINE) // mmap.PAGESIZE) * mmap.PAGESIZE
+        first = -(-max(start + _LINE, self._kept) // mmap.PAGESIZE) * mmap.PAGESIZE
         pages = (start + _LINE + length - first) // mmap.PAGESIZE
-        if length >= _LARGE:
+        if length >= _LARGE and pages > 0:
             self._memory.madvise(mmap.MADV_DONTNEED, first, pages * mmap.PAGESIZE)
         self._memory[start] = _FREE

@@ -95,12 +95,12 @@ def introduce(door: socket.socket, rank: int, arena: Arena) -> None:
     socket.send_fds(door, [struct.pack("<I", rank)], [arena.file])
 
 
-def meet(door: socket.socket) -> tuple[int, Window]:
-    """Wait for the other end's introduction: its rank, and a window to its messages."""
+def meet(door: socket.socket, size: int) -> tuple[int, Window]:
+    """Wait for the other end's introduction: its rank, and a window to its messages, one of a team of `size`."""
     text, files, _, _ = socket.recv_fds(door, 4, 1)
     if len(files) != 1:
         raise ConnectionError("the other end left without a word")
     try:
-        return struct.unpack("<I", text)[0], Window(files[0])
+        return struct.unpack("<I", text)[0], Window(files[0], size)
     finally:
         os.close(files[0])

@@ -47,10 +47,10 @@ def link_neighbours(rank: int, size: int, store: Store, *, wanted: bool, wait_li
             for peer, door in doors.items():
                 door.settimeout(wait_limit)
                 introduce(door, rank, arena := Arena(peer, size))
-                links[peer] = Link(peer, door, arena, meet(door)[1])
+                links[peer] = Link(peer, door, arena, meet(door, size)[1])
             for _ in range(sum(str(rank) in numbers for numbers in called)):
                 door = _answer(listener, wait_limit)
-                peer, window = meet(door)
+                peer, window = meet(door, size)
                 introduce(door, rank, arena := Arena(peer, size))
                 links[peer] = Link(peer, door, arena, window)
         except OSError as error:
