@@ -10,11 +10,10 @@ ogbn-products pass --nodes 2400000 --edges 31000000 --features 100 --classes 47 
 
 Both sides: 2 workers of one thread each on this machine, SAGE with 128 hidden columns, Adam, `--batch` targets for each worker and
 step. DistDGL times some steps after the first ones. Of Starling's epochs the first (which compiles) is left out, and so is exact
-evaluation. Runs take turns, round after round (6, 14 and 10 runs, of half a minute or so with the default graph); cells are medians.
-The cache's two workers are each on a host of its own, with a link of --rate (network.py; needs root), the ablation's four on two
-such hosts. Raw lines go to
-results/data_parallel.jsonl, in place of those of the same measurement and graph, the tables into docs/data-parallel.md; with
-another --output they are printed.
+evaluation. Runs take turns, round after round (6, 14 and 10 runs of half a minute or so with the default graph); cells are
+medians. The cache's two workers are each on a host of its own, with a link of --rate (network.py; needs root), the ablation's four
+on two such hosts. Raw lines go to results/data_parallel.jsonl, in place of those of the same measurement and graph, the tables into
+docs/data-parallel.md; with another --output they are printed.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _FEW = 64
 _LARGE = 1 << 20
 """Bytes of a message from which on its pages are worth a call when it has been read."""
 _KEPT = 1 << 26
-"""Bytes of all peers' arenas together, the first of each, whose pages a reader keeps: mapping a page takes longer than reading it."""
+"""Bytes of all peers' arenas, the first of each, whose pages a reader keeps: mapping a page takes longer than reading it."""
 _ADDRESSES = 1 << 45
 """Address space that all arenas of a worker may reserve together (a process has 2⁴⁷)."""
 
