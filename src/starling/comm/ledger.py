@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self
 
 Kind = Literal["communication", "waiting", "reducing"]
 
@@ -51,6 +51,14 @@ class Accounts:
     """Rows that came from other workers, by layer, forward."""
     fetched: Fetched = Fetched()
     """What the key-value store did."""
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """From a record that holds what `to_json` gave, and perhaps more."""
+        fetched = Fetched(**{name: count for name, count in told["fetched"].items() if name != "hit_rate"})
+        numbers = {field.name: told[field.name] for field in fields(cls) if field.name != "fetched"}
+        lists = {name: tuple(told[name]) for name in ("bytes_to", "rows_by_layer")}
+        return cls(**(numbers | lists), fetched=fetched)
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""

@@ -24,6 +24,7 @@ class Channel(IntEnum):
     FETCH = 9
     EMBEDDINGS = 10
     PAST = 11
+    CHECKPOINT = 12
 
 
 def make_tag(channel: Channel, step: int, call: int) -> int:
