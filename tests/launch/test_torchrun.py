@@ -56,30 +56,34 @@ def machine(folder: Path, parts: Path, text: str = CONFIG, shards: tuple[int, ..
     return folder
 
 
+def torchrun(machines: list[Path]) -> Any:
+    """Train on all of them, one worker on each; the result."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    agents = []
+    for number, here in enumerate(machines):
+        command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={len(machines)}", "--nproc-per-node=1"]
+        place = [f"--node-rank={number}", "--master-addr=127.0.0.1", f"--master-port={port}"]
+        worker = ["-m", "starling.launch.worker", "starling.launch.train_worker:train", "spec.json", "--threads=1"]
+        agents.append(
+            subprocess.Popen([*command, *place, *worker], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+    outputs = [agent.communicate(timeout=200) for agent in agents]
+    assert [agent.returncode for agent in agents] == [0] * len(machines), outputs
+    assert all(printed == "" for printed, _ in outputs[1:])
+    return json.loads(outputs[0][0])
+
+
 def test_two_machines_learn_what_one_does(tmp_path: Path, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = RunConfig.read(machine(tmp_path / "one", parts) / "birds.toml")
     config = whole.model_copy(update={"team": whole.team.model_copy(update={"workers": 2})})
     expected = run_threads(2, lambda team: fit(config, tmp_path / "expected", team=team))[0].losses
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.delenv("STARLING_THREADS", raising=False)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    agents = []
-    for number in (0, 1):
-        here = machine(tmp_path / f"machine-{number}", parts, shards=(number,))
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={number}"]
-        place = ["--master-addr=127.0.0.1", f"--master-port={port}"]
-        worker = ["-m", "starling.launch.worker", "starling.launch.train_worker:train", "spec.json", "--threads=1"]
-        agents.append(
-            subprocess.Popen([*torchrun, *place, *worker], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        )
-    outputs = [agent.communicate(timeout=200) for agent in agents]
-    assert [agent.returncode for agent in agents] == [0, 0], outputs
-    result = json.loads(outputs[0][0])
+    result = torchrun([machine(tmp_path / f"machine-{number}", parts, shards=(number,)) for number in (0, 1)])
     assert tuple(result["losses"]) == expected
     assert result["summary"]["workers"] == 2
-    assert outputs[1][0] == ""
     assert (tmp_path / "machine-0" / "run" / "summary.json").is_file()
     assert not (tmp_path / "machine-1" / "run").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,18 @@ class Twice:
     def __init__(self, journal: Journal, learning: Learning) -> None:
         self._inner: Loop = EpochLoop(journal, learning)
 
-    def run(self) -> None:
+    def epochs(self, after: int = 0) -> Generator[int]:
         Twice.runs += 1
-        self._inner.run()
+        return self._inner.epochs(after)
+
+    def state(self) -> Mapping[str, Any]:
+        return self._inner.state()
+
+    def own_state(self) -> Mapping[str, Any]:
+        return self._inner.own_state()
+
+    def restore(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        self._inner.restore(state, own)
 
 
 def test_a_new_kind_is_a_line_in_the_table(graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,11 +9,12 @@ import typer
 
 from starling.cli.auto import with_choice
 from starling.cli.flags import Json, Quiet
-from starling.cli.output import memory_line, print_facts, print_json, show
+from starling.cli.output import print_json
+from starling.cli.train_facts import print_result
 from starling.cli.train_progress import training_progress
 from starling.config.toml import parse_value
 from starling.core.errors import InputError
-from starling.core.memory import format_bytes, parse_budget, parse_bytes
+from starling.core.memory import parse_budget, parse_bytes
 
 if TYPE_CHECKING:
     from starling.train.results import TrainResult
@@ -38,6 +38,16 @@ def train(
     ] = None,
     run: Annotated[
         Path | None, typer.Option(help="Run directory to write; by default runs/GRAPH-NUMBER with the next number.", **_DATA)
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the run in --run, from its newest checkpoint, as if not stopped.", **_DATA),
+    ] = False,
+    checkpoint_every: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Epochs from one checkpoint to the next; 0 writes none. By default one every minute.", **_DATA
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -300,6 +310,8 @@ def train(
     starling train graph --workers 4
 
     starling train --config runs/graph-1/config.toml --seed 1
+
+    starling train --run runs/graph-1 --resume
     """
     flags: dict[str, dict[str, Any]] = {
         "data": {"path": path, "normalize": normalize, "before": before},
@@ -321,6 +333,7 @@ def train(
             "seed": seed,
             "evaluate_every": evaluate_every,
             "patience": patience,
+            "checkpoint_every": checkpoint_every,
             "device": device,
             "memory": memory,
         },
@@ -341,10 +354,12 @@ def train(
         "sync": {"name": sync, "staleness": staleness, "in_flight": in_flight, "every": every, "correct": correct},
     }
     tables = _tables(config, flags, setting or [])
+    if resume:
+        _check_resume(run, config=config is not None, auto=auto or worker_memory is not None)
     if auto or worker_memory is not None:
         tables = with_choice(tables, auto, worker_memory, quiet=quiet)
-    result = _fit(tables, run, quiet=quiet or json)
-    print_json(result.to_json()) if json else _print(result)
+    result = _fit(tables, run, resume=resume, quiet=quiet or json)
+    print_json(result.to_json()) if json else print_result(result)
 
 
 def _tables(config: Path | None, flags: dict[str, dict[str, Any]], settings: list[str]) -> list[dict[str, dict[str, Any]]]:
@@ -362,36 +377,21 @@ def _tables(config: Path | None, flags: dict[str, dict[str, Any]], settings: lis
     return [{} if config is None else read_config(config), {name: table for name, table in given.items() if table}, asked]
 
 
-def _fit(layers: list[dict[str, dict[str, Any]]], run: Path | None, *, quiet: bool) -> TrainResult:
+def _check_resume(run: Path | None, *, config: bool, auto: bool) -> None:
+    """A run that goes on has its settings."""
+    if run is None:
+        raise InputError("--resume goes on with a run, got none. Name its directory with --run.")
+    if config or auto:
+        raise InputError(
+            f"--resume goes on with the settings of {run}, got {'--config' if config else '--auto'}. Leave it out."
+        )
+
+
+def _fit(layers: list[dict[str, dict[str, Any]]], run: Path | None, *, resume: bool, quiet: bool) -> TrainResult:
     from starling.launch.trainer import Trainer
     from starling.train.config import RunConfig, merged
 
     with training_progress(quiet=quiet) as watch:
+        if resume and run is not None:
+            return Trainer.resume(run, merged(*layers), watch=watch).fit()
         return Trainer(RunConfig.from_tables(merged(*layers)), run=run, watch=watch).fit()
-
-
-def _team_facts(result: TrainResult) -> list[tuple[str, object]]:
-    if result.workers == 1:
-        return []
-    return [
-        ("workers", f"{result.workers}, {result.parallel}, {result.sync}"),
-        ("sent an epoch", format_bytes(result.bytes_sent_per_epoch)),
-        ("a step keeps", f"{format_bytes(result.held_bytes)}; (3 n_in + n_bd) d is {format_bytes(result.formula_bytes)}"),
-    ]
-
-
-def _print(result: TrainResult) -> None:
-    scores = {name: value for name, value in vars(result.scores).items() if value is not None}
-    facts: list[tuple[str, object]] = [
-        ("strategy", result.strategy),
-        *_team_facts(result),
-        *([("embeddings", f"{result.embeddings:,} learnt numbers a node")] if result.embeddings else []),
-        ("epochs", f"{result.epochs:,}, the best was {result.best_epoch:,}"),
-        (result.metric, ", ".join(f"{name} {show(value)}" for name, value in scores.items())),
-        ("final loss", result.final_loss),
-        ("an epoch", f"{result.epoch_seconds_median:.3g} s"),
-        ("time", f"{result.seconds:.1f} s"),
-        memory_line(result.peak_rss_bytes),
-    ]
-    print_facts(f"Trained {result.run}", facts)
-    print(f"Predict with: starling infer {shlex.quote(str(result.run))} -o predictions.csv")

@@ -28,8 +28,8 @@ _LOOK_EVERY, _TELL_EVERY = 0.1, 0.2
 def train(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
     """Train as one worker; what worker 0 returns is the result.
 
-    `spec`: the config, as TOML or as the path of a ``.toml`` file; where the run directory is to be (on worker 0's machine); and,
-    from the launcher, a file to tell it how it goes.
+    `spec`: the config, as TOML or as the path of a ``.toml`` file; where the run directory is to be (on worker 0's machine);
+    whether to `resume` a run that is there; and, from the launcher, a file to tell it how it goes.
     """
     from starling.train.trainer import fit
 
@@ -37,7 +37,7 @@ def train(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
     told = spec.get("live")
     watch = Live(Path(told)) if told and team.rank == 0 else None
     scratch = Path(spec["run"]) if spec.get("run") else None
-    result = fit(config, _directory(spec), watch=watch, team=team, scratch=scratch)
+    result = fit(config, _directory(spec), watch=watch, team=team, scratch=scratch, resume=bool(spec.get("resume")))
     return {"summary": result.to_json(), "losses": list(result.losses)}
 
 

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from starling.core.environment import computing_threads
 from starling.core.errors import InputError
@@ -23,6 +23,7 @@ from starling.train.devices import check_cards
 from starling.train.graph_preflight import check_before_workers
 from starling.train.prediction import trained_model
 from starling.train.results import TrainResult, Watcher
+from starling.train.resuming import resumed
 from starling.train.run_directory import SCRATCH, RunDirectory, check_free
 from starling.train.setup import check_choices, is_shared
 from starling.train.trainer import fit
@@ -36,6 +37,7 @@ class Trainer:
 
     `config` is a `RunConfig`, or its tables as a config file has them: ``{"data": {"path": "graph"}, "model": {"name": "gcn"}}``.
     `run` is the directory to write, ``runs/<graph>-<number>`` by default. With ``{"team": {"workers": 4}}`` four processes train.
+    `Trainer.resume` takes up a run that was stopped.
     """
 
     def __init__(
@@ -48,10 +50,24 @@ class Trainer:
     ) -> None:
         self.config = config if isinstance(config, RunConfig) else RunConfig.from_tables(config)
         self._run, self._watch, self._progress = None if run is None else Path(run), watch, progress
+        self._resume = False
+
+    @classmethod
+    def resume(
+        cls, run: Path | str, changes: Mapping[str, Mapping[str, Any]] | None = None, *, watch: Watcher | None = None
+    ) -> Self:
+        """A trainer that goes on with a run from its newest checkpoint, as if it had not been stopped.
+
+        `changes` are tables laid over its settings, of how long it trains: ``{"run": {"epochs": 300}}``.
+        """
+        made = cls(resumed(Path(run), changes or {}), run=run, watch=watch)
+        made._resume = True
+        return made
 
     def fit(self) -> TrainResult:
         """Train to the end and write the run directory; the result's model has the best epoch's weights."""
-        check_free(self._run)
+        if not self._resume:
+            check_free(self._run)
         config = self.config.model_copy(update={"data": _resolved(self.config.data)})
         if not is_shared(config):
             return self._fit_alone(config, self._run)
@@ -64,7 +80,10 @@ class Trainer:
             check_parts(path, manifest, workers=workers, shared=config.shares_parts)
         check_team_size(workers, manifest.nodes, path)
         check_before_workers(config, manifest)
-        directory = RunDirectory.create(self._run, config.data.path.name)
+        if self._run is not None and self._resume:
+            directory = RunDirectory(self._run)
+        else:
+            directory = RunDirectory.create(self._run, config.data.path.name)
         try:
             return self._fit_parts(config, directory) if are_parts else self._fit_cut(config, directory)
         except BaseException:
@@ -87,7 +106,7 @@ class Trainer:
 
     def _fit_alone(self, config: RunConfig, run: Path | RunDirectory | None) -> TrainResult:
         with computing_threads(config.team.threads):
-            return fit(config, run, watch=self._watch)
+            return fit(config, run, watch=self._watch, resume=self._resume)
 
     def _fit_together(self, config: RunConfig, directory: RunDirectory) -> TrainResult:
         team = config.team
@@ -96,6 +115,7 @@ class Trainer:
             spec = {
                 "config": config.to_toml(),
                 "run": str(directory.path.resolve()),
+                "resume": self._resume,
                 "live": str(live) if self._watch else None,
             }
             with followed(live, self._watch):

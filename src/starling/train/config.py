@@ -63,6 +63,8 @@ class LoopSettings(Record):
     """Epochs from one exact evaluation to the next; the last epoch is always evaluated."""
     patience: Annotated[int, Field(ge=0)] = 0
     """Stop after so many epochs without a better validation metric; 0 never stops early."""
+    checkpoint_every: Annotated[int, Field(ge=0)] | None = None
+    """Epochs from one checkpoint to the next; 0 writes none. By default there is one whenever a minute has passed."""
     device: str = "cpu"
     memory: Annotated[Size, Field(ge=1)] | None = None
     """Bytes for features and evaluation, with --parallel data for everything; half of what is free by default. Never changes a

@@ -45,22 +45,22 @@ class DataWork(Work):
         """How many steps an epoch has."""
         return self.steps
 
-    def batches(self, epochs: int) -> Iterator[FilledBatch]:
+    def batches(self, epochs: int, after: int = 0) -> Iterator[FilledBatch]:
         """All batches, each made when it is asked for, without threads."""
-        return self.stages.one_by_one(epochs * self.steps_per_epoch)
+        return self.stages.from_step(after * self.steps).one_by_one((epochs - after) * self.steps)
 
     @contextmanager
-    def prepared(self, epochs: int) -> Iterator[Iterator[FilledBatch]]:
+    def prepared(self, epochs: int, after: int = 0) -> Iterator[Iterator[FilledBatch]]:
         """All batches, prepared ahead by a pipeline that ends with the block."""
         try:
             if self.settings.mode == "off":
-                yield self.batches(epochs)
+                yield self.batches(epochs, after)
             elif self.settings.mode == "non-stop":
-                with self._pipeline(0, epochs * self.steps_per_epoch) as batches:
+                with self._pipeline(after * self.steps, (epochs - after) * self.steps) as batches:
                     self._runs = [batches]
                     yield batches
             else:
-                by_epoch = _ByEpoch(self, epochs)
+                by_epoch = _ByEpoch(self, range(after, epochs))
                 with by_epoch:
                     yield by_epoch
         finally:
@@ -94,12 +94,9 @@ class DataWork(Work):
         return self.whole.scores(model, score)
 
     def _pipeline(self, first: int, count: int) -> Pipeline[FilledBatch]:
-        stages = (
-            self.stages if first == 0 else replace(self.stages, schedule=lambda number: self.stages.schedule(first + number))
-        )
         return Pipeline(
             count,
-            stages.in_threads(self.settings),
+            self.stages.from_step(first).in_threads(self.settings),
             most_bytes=self.settings.memory,
             agree=partial(_furthest, self.team) if self.talks else None,
             around=self.team.ledger.behind,
@@ -109,8 +106,8 @@ class DataWork(Work):
 class _ByEpoch(AbstractContextManager["_ByEpoch"]):
     """A pipeline for each epoch, which begins with nothing prepared."""
 
-    def __init__(self, work: DataWork, epochs: int) -> None:
-        self._work, self._left = work, iter(range(epochs))
+    def __init__(self, work: DataWork, epochs: range) -> None:
+        self._work, self._left = work, iter(epochs)
         self._open: Pipeline[FilledBatch] | None = None
 
     def __iter__(self) -> Iterator[FilledBatch]:

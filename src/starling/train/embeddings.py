@@ -1,18 +1,16 @@
 """Embeddings of a run: which nodes have them, how they are kept beside the model's weights, and read again for inference.
 
 A run directory has them in ``embeddings/``: ``rows.npy`` [V, D] in the order of the imported graph, as they were in the best
-epoch, and a manifest that says of which graph. What optimisers remember of rows (`EmbeddingTable.state`) is not there.
+epoch, and a manifest that says of which graph. What optimisers remember of rows is in checkpoints (checkpoint_directory.py).
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -22,15 +20,16 @@ from starling.core.artifact import staged
 from starling.core.errors import InputError
 from starling.core.manifest import Count, GraphManifest, Manifest, Record, read_json
 from starling.core.memory import Size
-from starling.core.npy import NpyWriter, map_array
+from starling.core.npy import map_array
 from starling.engine.embeddings.features import Beside, EmbeddedFeatures, InPlace
 from starling.engine.embeddings.optimizers import SparseName
-from starling.engine.embeddings.table import EmbeddingTable, TableSpec
+from starling.engine.embeddings.table import RAW, EmbeddingTable, TableSpec
 from starling.engine.features import DenseFeatures, Features
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.engine.typed_features import TypedFeatures
 from starling.store.parts_manifest import PartsManifest
+from starling.train.embedding_files import write_array
 
 EMBEDDINGS, ROWS = "embeddings", "rows.npy"
 DEFAULT_DIM = 64
@@ -127,21 +126,13 @@ def save_embeddings(table: EmbeddingTable, team: Team, number: int, graph: Path,
     Every worker calls this; `number` tells the messages of one time from those of the next.
     """
     tag = make_tag(Channel.EMBEDDINGS, number, 0)
+    nodes = nodes_of(graph)
     if team.rank != 0:
-        _give(table, team, tag)
+        write_array(table, RAW, team, tag, None, nodes)
         return
     assert run is not None, "the first worker writes the run directory"
-    counts = [int(count[0]) for count in team.all_lists(tag, np.array([table.count]))]
-    nodes = int(str(read_json(graph)["nodes"]))  # some may have features instead, and rows of zeros here
     with staged(run / EMBEDDINGS, force=True) as staging:
-        rows = _blank(staging / ROWS, nodes, table.width)
-        for start, block in table.blocks():
-            rows[table.positions[start : start + len(block)]] = block
-        for peer in range(1, team.size):
-            _take(team, peer, tag, counts[peer], rows)
-        if isinstance(rows, np.memmap):
-            rows.flush()
-        del rows
+        write_array(table, RAW, team, tag, staging / ROWS, nodes)
         EmbeddingsManifest(nodes=nodes, width=table.width, graph=edges_of(graph)).seal(staging)
 
 
@@ -166,31 +157,6 @@ def edges_of(graph: Path) -> str:
     return GraphManifest.read(graph).files["edges.npy"].sha256
 
 
-def _give(table: EmbeddingTable, team: Team, tag: int) -> None:
-    team.all_lists(tag, np.array([table.count]))
-    for start, block in table.blocks():
-        team.links.receive_list(0, tag)  # one block at a time: nothing piles up on the way
-        team.links.send_list(0, tag, np.ascontiguousarray(table.positions[start : start + len(block)], np.int64))
-        team.links.send_copy(0, tag, torch.from_numpy(block))
-
-
-def _take(team: Team, peer: int, tag: int, count: int, rows: NDArray[Any]) -> None:
-    done = 0
-    while done < count:
-        team.links.send_list(peer, tag, np.empty(0, np.int64))
-        positions = team.links.receive_list(peer, tag)
-        with team.links.receive(peer, tag, (len(positions), rows.shape[1]), torch.float32) as block:
-            rows[positions] = block.numpy()
-        done += len(positions)
-
-
-def _blank(path: Path, count: int, width: int) -> NDArray[np.float32]:
-    """A new array file to be filled in any order, its room on the disk taken already."""
-    with NpyWriter(path, np.float32, (width,)) as file:
-        file.rows = count
-    begin, size = path.stat().st_size, 4 * count * width
-    if size == 0:
-        return np.empty((count, width), np.float32)
-    with path.open("r+b") as opened:
-        os.posix_fallocate(opened.fileno(), begin, size)  # a full disk is an error here, not a signal later
-    return np.memmap(path, np.float32, "r+", begin, (count, width))
+def nodes_of(graph: Path) -> int:
+    """How many nodes a graph has, also where it is in parts; some may have features, and no learnt row."""
+    return int(str(read_json(graph)["nodes"]))

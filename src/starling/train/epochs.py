@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
 
 from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.fill import FilledBatch
@@ -23,13 +24,35 @@ class EpochLoop:
         assert not isinstance(self._setup.work, PartsWork), "it has a loop of its own"
         self._work = self._setup.work
 
-    def run(self) -> None:
-        """All epochs, or fewer where validation stops getting better."""
-        with self._work.prepared(self._settings.epochs) as batches:
-            for epoch in range(1, self._settings.epochs + 1):
-                self._epoch(epoch, batches)
+    def epochs(self, after: int = 0) -> Generator[int]:
+        """Train epoch by epoch, or fewer where validation stops getting better; gives each one's number when it is done."""
+        with self._work.prepared(self._settings.epochs, after) as batches:
+            for epoch in range(after + 1, self._settings.epochs + 1):
                 if self._journal.out_of_patience:
                     break
+                self._epoch(epoch, batches)
+                yield epoch
+
+    def state(self) -> dict[str, Any]:
+        """What moves the weights, the same on all workers."""
+        table, learning = self._setup.embeddings, self._learning
+        return {
+            "optimizer": learning.optimizer.state_dict(),
+            "schedule": learning.schedule.state(),
+            "embedding steps": 0 if table is None else table.steps,
+        }
+
+    def own_state(self) -> dict[str, Any]:
+        """Nothing of a worker's own."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        """Go on from there; the model and the embeddings have their rows already."""
+        self._learning.optimizer.load_state_dict(dict(state["optimizer"]))
+        self._learning.schedule.restore(state["schedule"])
+        self._learning.updates.reread()
+        if self._setup.embeddings is not None:
+            self._setup.embeddings.steps = state["embedding steps"]
 
     def _epoch(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
         began, rate, model, journal = time.monotonic(), self._learning.schedule.rate, self._setup.model, self._journal

@@ -5,10 +5,12 @@ Every worker keeps one, with the same numbers in it; the first worker's is also 
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -34,6 +36,19 @@ class Journal:
         self.setup, self.team, self.directory, self.watch = setup, team, directory, watch
         self._records: list[EpochRecord] = []
         self._best: tuple[int, Scores, dict[str, Tensor]] | None = None
+
+    def state(self) -> dict[str, Any]:
+        """The best epoch so far, with its weights; the records are in the run directory."""
+        if self._best is None:
+            return {}
+        epoch, scores, weights = self._best
+        return {"epoch": epoch, "scores": vars(scores), "weights": weights}
+
+    def restore(self, state: Mapping[str, Any], lines: Iterable[str]) -> None:
+        """Go on after the epochs that `lines` of the metrics tell of."""
+        self._records = [EpochRecord.from_json(json.loads(line)) for line in lines]
+        if state:
+            self._best = state["epoch"], Scores(**state["scores"]), state["weights"]
 
     def begin(self) -> None:
         """Tell who watches that training begins."""
@@ -72,8 +87,8 @@ class Journal:
     @property
     def out_of_patience(self) -> bool:
         """Whether validation has not got better for as long as the run waits for it; an epoch without scores tells nothing."""
-        patience, last = self.setup.config.run.patience, self._records[-1]
-        if not patience or last.scores is None or self._best is None:
+        patience = self.setup.config.run.patience
+        if not patience or self._best is None or (last := self._records[-1]).scores is None:
             return False
         return last.epoch - self._best[0] >= patience
 

@@ -5,9 +5,9 @@ To add one: what `RunKind` asks for, and a line in `KINDS`. `fit` (trainer.py) k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from starling.comm.team import Team
 from starling.train.averaging.loop import AveragingLoop, learn_by_part
@@ -23,8 +23,20 @@ from starling.train.setup import Setup, set_up
 class Loop(Protocol):
     """The epochs of one run."""
 
-    def run(self) -> None:
-        """All epochs, each written to the journal; the last one is evaluated."""
+    def epochs(self, after: int = 0) -> Generator[int]:
+        """Train the epochs after those that are done, each written to the journal; the last one is evaluated.
+
+        Gives the number of an epoch whenever the run could be left here and go on from `state`.
+        """
+
+    def state(self) -> Mapping[str, Any]:
+        """What later epochs depend on beside the model, the same on every worker, or of the first alone."""
+
+    def own_state(self) -> Mapping[str, Any]:
+        """What is of this worker only."""
+
+    def restore(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave at the first worker, and `own_state` here; the model was restored before."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Literal, Self
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -112,6 +113,24 @@ class Schedule:
         """The learning rate now."""
         return float(self._optimizer.param_groups[0]["lr"])
 
+    def state(self) -> dict[str, Any]:
+        """All that later rates depend on."""
+        return {"rates": [group["lr"] for group in self._optimizer.param_groups]} | {
+            name: made.state_dict() for name, made in self._made.items()
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` gave."""
+        for group, rate in zip(self._optimizer.param_groups, state["rates"], strict=True):
+            group["lr"] = rate
+        for name, made in self._made.items():
+            made.load_state_dict(state[name])
+
+    @property
+    def _made(self) -> dict[str, LRScheduler]:
+        made = {"by epoch": self._by_epoch, "plateau": self._plateau}
+        return {name: scheduler for name, scheduler in made.items() if scheduler is not None}
+
     def epoch_ended(self, validation: float | None) -> None:
         """Move on after an epoch; `validation` is its metric where it was evaluated."""
         if self._by_epoch is not None:
@@ -138,6 +157,17 @@ def remembered(optimizer: Optimizer) -> list[Tensor]:
             elif group["momentum"]:
                 optimizer.state[weight] = {"momentum_buffer": torch.zeros_like(weight, requires_grad=False)}
     return [value for weight in optimizer.state.values() for value in weight.values()]
+
+
+def moments_of(optimizer: Optimizer, state: Mapping[Any, Mapping[str, Tensor]]) -> list[dict[str, Tensor]]:
+    """What a state of an optimiser says of each weight, in their order, without naming the weights themselves."""
+    return [dict(state.get(weight, {})) for group in optimizer.param_groups for weight in group["params"]]
+
+
+def state_with(optimizer: Optimizer, moments: Sequence[Mapping[str, Tensor]]) -> defaultdict[Tensor, dict[str, Tensor]]:
+    """The state that `moments_of` was made from."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    return defaultdict(dict, {weight: dict(found) for weight, found in zip(weights, moments, strict=True) if found})
 
 
 def clip_gradients(model: nn.Module, limit: float) -> None:

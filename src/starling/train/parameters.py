@@ -33,6 +33,11 @@ class Parameters:
             return tuple(self._weights)
         return self._versions[number]
 
+    def reread(self) -> None:
+        """The model's weights were written to from outside: they are the newest version, and there is none before it."""
+        self._versions.clear()
+        self._keep()
+
     def update(self, gradients: Sequence[Tensor | None]) -> None:
         """Make the next version, from the newest one and gradients that may come from an older."""
         for weight, gradient in zip(self._weights, gradients, strict=True):
@@ -64,8 +69,16 @@ class Replica:
 
     def give_buffers(self, model: nn.Module) -> None:
         """Let another model have what this one's buffers hold (batch norm's statistics)."""
-        for own, theirs in zip(self.model.buffers(), model.buffers(), strict=True):
-            theirs.copy_(own)
+        _copy_buffers(self.model, model)
+
+    def take_buffers(self, model: nn.Module) -> None:
+        """Have what another model's buffers hold."""
+        _copy_buffers(model, self.model)
+
+
+def _copy_buffers(giver: nn.Module, taker: nn.Module) -> None:
+    for given, taken in zip(giver.buffers(), taker.buffers(), strict=True):
+        taken.copy_(given)
 
 
 def learnt(model: nn.Module) -> list[nn.Parameter]:

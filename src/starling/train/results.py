@@ -53,6 +53,13 @@ class WorkerRecord:
         accounts = Accounts(compute, communication, waiting, reducing, tuple(sent), tuple(rows), fetched)
         return cls(accounts, peak, StepMemory(formula, held))
 
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """From what `to_json` gave."""
+        stages = tuple(StageAccount(name, **numbers) for name, numbers in told.get("stages", {}).items())
+        memory = StepMemory(told["formula_bytes"], told["held_bytes"])
+        return cls(Accounts.from_json(told), told["peak_rss_bytes"], memory, stages)
+
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
         memory = {"formula_bytes": self.memory.formula, "held_bytes": self.memory.held}
@@ -82,10 +89,11 @@ class EpochRecord:
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> Self:
-        """From a line, without what it says of the workers."""
+        """From a line."""
         scores = Scores(line["train"], line["val"], line["test"]) if "train" in line else None
         plain = ("epoch", "loss", "rate", "seconds", "evaluate_seconds", "rss_bytes")
-        return cls(**{name: line[name] for name in plain}, scores=scores)
+        workers = tuple(WorkerRecord.from_json(told) for told in line["workers"])
+        return cls(**{name: line[name] for name in plain}, scores=scores, workers=workers)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 ``config.toml`` (every setting, enough to repeat the run), ``model/`` and ``strategy/`` (copies of the user's own files, where the
 run has such), ``metrics.jsonl`` (a line an epoch), ``model.pt`` (the best weights, no pickled code), ``embeddings/`` (the best
-rows, where rows are learnt), ``summary.json`` (the results; there only when the run has ended).
+rows, where rows are learnt), ``checkpoints/`` (what it can go on from), ``summary.json`` (the results; there only when the run has
+ended).
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -20,9 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from starling.config.toml import write_tables
+from starling.config.toml import read_tables, write_tables
 from starling.core.errors import InputError
 from starling.core.user_class import ClassPlace
+from starling.train.checkpoint_directory import epochs_done
 from starling.train.config import CONFIG, RunConfig
 
 METRICS, MODEL, SUMMARY = "metrics.jsonl", "model.pt", "summary.json"
@@ -83,10 +86,34 @@ class RunDirectory:
                 tables[folder]["name"] = str(ClassPlace(copy.relative_to(self.path), place.name))
         self._write(CONFIG, write_tables(tables).encode())
 
+    def reopen(self, config: RunConfig) -> None:
+        """Take up a run again: it has not ended, what a killed process left is gone, and its config says how it goes on."""
+        (self.path / SUMMARY).unlink(missing_ok=True)
+        shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
+        tables = read_tables(self.path / CONFIG)
+        tables["run"] = config.to_tables()["run"]
+        self._write(CONFIG, write_tables(tables).encode())
+
     def append_metrics(self, record: Mapping[str, Any]) -> None:
         """Add a line to the metrics, in one write."""
         with (self.path / METRICS).open("a") as file:
             file.write(json.dumps(record) + "\n")
+
+    @property
+    def metrics_bytes(self) -> int:
+        """How long the metrics are by now."""
+        path = self.path / METRICS
+        return path.stat().st_size if path.exists() else 0
+
+    def cut_metrics(self, length: int) -> bytes:
+        """Drop lines beyond so many bytes, of epochs that will be trained again; gives those that stay."""
+        if self.metrics_bytes < length:
+            raise InputError(f"{self.path / METRICS} is shorter than when its checkpoint was written. Train again.")
+        if not length:
+            (self.path / METRICS).unlink(missing_ok=True)
+            return b""
+        os.truncate(self.path / METRICS, length)
+        return (self.path / METRICS).read_bytes()
 
     def save_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Save a model's weights."""
@@ -108,8 +135,10 @@ class RunDirectory:
 
     @property
     def remains(self) -> str:
-        """A sentence for the message of a run that failed: where its weights are, if it came so far."""
-        return f"What was learnt before is in {self.path}." if (self.path / MODEL).is_file() else ""
+        """A sentence for the message of a run that failed: where its weights are, if it came so far, and where it can go on."""
+        done = epochs_done(self.path)
+        further = f"; --resume goes on after epoch {done}" if done else ""
+        return f"What was learnt before is in {self.path}{further}." if (self.path / MODEL).is_file() else ""
 
     def _write(self, name: str, content: bytes) -> None:
         partial = self.path / f".{name}.partial"

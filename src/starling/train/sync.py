@@ -107,6 +107,12 @@ class Updates:
         if self._replicas:
             self._replicas[0].give_buffers(self._parameters.model)
 
+    def reread(self) -> None:
+        """The model was written to from outside, between two epochs: go on with what it holds."""
+        self._parameters.reread()
+        for replica in self._replicas:
+            replica.take_buffers(self._parameters.model)
+
     def _compute(self, number: int, step: Step, weights: Weights) -> Gradients:
         """Forward and backward, with the given weights."""
         if self._replicas:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from starling.comm.team import Team
 from starling.engine.data.stages import Stages
-from starling.train.config import RunConfig
+from starling.train.checkpoints import Checkpoints
+from starling.train.config import CONFIG, RunConfig
 from starling.train.data_work import replace_stages
 from starling.train.journal import Journal
 from starling.train.kinds import kind_of
@@ -29,12 +31,14 @@ def fit(
     team: Team | None = None,
     scratch: Path | None = None,
     stages: Callable[[Stages], Stages] | None = None,
+    resume: bool = False,
 ) -> TrainResult:
     """Train to the end as one worker of `team` (by default alone); the first worker writes the run directory.
 
     `run` is a path that does not exist yet, or a directory made for this run. The result's model has the best epoch's weights.
     `scratch` is a folder for embeddings beyond their memory, by default the run directory. `stages` may replace stages that prepare
-    the batches of a data-parallel worker.
+    the batches of a data-parallel worker. With `resume` the run directory is there already, and the run goes on from its newest
+    checkpoint, or from the start where it has none.
     """
     began, team, kind = time.monotonic(), team or Team(), kind_of(config)
     team.phase.enter("reading the graph")
@@ -42,17 +46,26 @@ def fit(
     if stages is not None:
         replace_stages(setup.work, stages)
     with kind.learn(setup, team) as learning:  # whatever is refused is refused by now: only then is a directory made
-        directory = _directory(run, setup) if team.rank == 0 else None
+        directory = _directory(run, setup, resume=resume) if team.rank == 0 else None
         _begin_embeddings(setup, scratch if directory is None else directory.path)
         journal = Journal(setup, team, directory, watch or Nobody())
         loop = kind.loop(journal, learning)
+        checkpoints = Checkpoints(journal, loop)
+        done = checkpoints.resume() if resume else 0
         journal.begin()
-        loop.run()
+        with closing(loop.epochs(after=done)) as epochs:
+            for epoch in epochs:
+                checkpoints.after(epoch)
     return journal.end(began)
 
 
-def _directory(run: Path | RunDirectory | None, setup: Setup) -> RunDirectory:
+def _directory(run: Path | RunDirectory | None, setup: Setup, *, resume: bool) -> RunDirectory:
     """Where this run is kept; it says first how the run was set up."""
+    path = run.path if isinstance(run, RunDirectory) else run
+    if resume and path is not None and (path / CONFIG).is_file():
+        directory = RunDirectory(path)
+        directory.reopen(setup.config)
+        return directory
     directory = run if isinstance(run, RunDirectory) else RunDirectory.create(run, setup.config.data.path.name)
     directory.write_config(setup.config)
     return directory

@@ -37,12 +37,15 @@ class Work(Protocol):
     def steps_per_epoch(self) -> int:
         """How many steps an epoch has."""
 
-    def batches(self, epochs: int) -> Iterator[FilledBatch]:
-        """The filled batches of all epochs in one stream, so that the next epoch's first is ready when this one ends."""
+    def batches(self, epochs: int, after: int = 0) -> Iterator[FilledBatch]:
+        """The filled batches of all epochs in one stream, so that the next epoch's first is ready when this one ends.
 
-    def prepared(self, epochs: int) -> AbstractContextManager[Iterator[FilledBatch]]:
+        Epochs up to `after` are done: a run that goes on begins with the next.
+        """
+
+    def prepared(self, epochs: int, after: int = 0) -> AbstractContextManager[Iterator[FilledBatch]]:
         """The same batches, prepared in the background for as long as the block lasts."""
-        return Background(self.batches(epochs), stage="preparing batches")
+        return Background(self.batches(epochs, after), stage="preparing batches")
 
     def with_stages(self, workers: tuple[WorkerRecord, ...], epoch: int) -> tuple[WorkerRecord, ...]:
         """Accounts of all workers with those of the stages that prepared their batches, where there are such."""
@@ -66,9 +69,9 @@ class OwnWork(Work):
         """How many steps an epoch has."""
         return self.strategy.steps_per_epoch
 
-    def batches(self, epochs: int) -> Iterator[FilledBatch]:
+    def batches(self, epochs: int, after: int = 0) -> Iterator[FilledBatch]:
         """Plans, filled."""
-        for epoch in range(1, epochs + 1):
+        for epoch in range(after + 1, epochs + 1):
             for plan in self.strategy.plans(epoch):
                 yield self.filler.fill(plan)
 
@@ -96,10 +99,10 @@ class TeamWork(Work):
         """How many steps an epoch has."""
         return self.strategy.steps_per_epoch
 
-    def batches(self, epochs: int) -> Iterator[FilledBatch]:
+    def batches(self, epochs: int, after: int = 0) -> Iterator[FilledBatch]:
         """Plans, made together with the others, filled; what they sent for it counts when the step is made."""
         ledger = self.source.team.ledger
-        for epoch in range(1, epochs + 1):
+        for epoch in range(after + 1, epochs + 1):
             for step in range(self.steps_per_epoch):
                 with ledger.behind(), ledger.apart() as sent:
                     batch = self.filler.fill(self.strategy.plan(epoch, step))

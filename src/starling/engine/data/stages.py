@@ -6,7 +6,7 @@ Any callable from a `Scheduled` to a `Sampled` may stand in for the sampler, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -42,6 +42,10 @@ class Stages:
     fetch: Callable[[Sampled], FetchedStep]
     compact: Callable[[FetchedStep], FilledBatch]
     copy: Callable[[FilledBatch], FilledBatch]
+
+    def from_step(self, first: int) -> Stages:
+        """The same stages, for which the step of that number is the first."""
+        return replace(self, schedule=lambda number: self.schedule(first + number)) if first else self
 
     def in_threads(self, settings: PipelineSettings) -> list[Stage]:
         """Stages of a pipeline, with their depths."""

@@ -28,6 +28,8 @@ from starling.kernels.rows import gather_rows, move_rows
 from starling.kernels.sparse_steps import fill_uniform
 from starling.nn.inputs import LearntRows
 
+RAW = "rows"
+"""Among a table's arrays, the rows themselves."""
 _BLOCK_BYTES = 1 << 24
 
 
@@ -75,14 +77,19 @@ class EmbeddingTable:
         """Whether rows are in a file."""
         return self._resident is not None
 
-    def rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
-        """Rows as they are now, in fresh memory."""
-        out = np.empty((len(index), self.width), np.float32)
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of all arrays: the rows and what the optimiser remembers of them."""
+        return (RAW, *self._optimizer.state)
+
+    def rows(self, index: NDArray[Any], name: str = RAW) -> NDArray[np.float32]:
+        """Rows as they are now, in fresh memory; or those of another array."""
+        out, array = np.empty((len(index), self.width), np.float32), self._array(name)
         for places in self._ranges(index, 1):
             if places is None:
-                gather_rows(self._rows, np.ascontiguousarray(index), out)
+                gather_rows(array, np.ascontiguousarray(index), out)
             else:
-                move_rows(self._rows, index[places], out, places)
+                move_rows(array, index[places], out, places)
         return out
 
     def all(self) -> NDArray[np.float32]:
@@ -107,11 +114,23 @@ class EmbeddingTable:
             rows, moves = (np.ascontiguousarray(index), gradient) if places is None else (index[places], gradient[places])
             self._optimizer.step(self._rows, self.state, rows, moves, self.rate, self.steps)
 
-    def blocks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """All rows, a block at a time, each with the number of its first."""
-        size = max(1, _BLOCK_BYTES // max(4 * self.width, 1))
-        for start in range(0, self.count, size):
-            yield start, self.rows(np.arange(start, min(start + size, self.count)))
+    @property
+    def block_rows(self) -> int:
+        """How many rows a block has, but for the last."""
+        return max(1, _BLOCK_BYTES // max(4 * self.width, 1))
+
+    def blocks(self, name: str = RAW) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """All rows of an array, a block at a time, each with the number of its first."""
+        for start in range(0, self.count, self.block_rows):
+            yield start, self.rows(np.arange(start, min(start + self.block_rows, self.count)), name)
+
+    def put(self, start: int, block: NDArray[np.float32], name: str = RAW) -> None:
+        """Write a block of rows, from row `start` on."""
+        self._array(name)[start : start + len(block)] = block
+        self._give_back()
+
+    def _array(self, name: str) -> NDArray[np.float32]:
+        return self._rows if name == RAW else self.state[name]
 
     def _zeros(self, folder: Path | None) -> NDArray[np.float32]:
         shape = (self.count, self.width)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from starling.comm.first import from_first
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.allocator import release_freed_memory
@@ -31,7 +31,7 @@ from starling.train.averaging.model_average import ModelSum, carried, flatten, u
 from starling.train.averaging.parts_work import PartsWork
 from starling.train.journal import Journal
 from starling.train.learning import Learning, schedule_of, updates_of
-from starling.train.optimizers import clock_of, make_optimizer, remembered
+from starling.train.optimizers import clock_of, make_optimizer, moments_of, remembered, state_with
 from starling.train.results import EpochRecord, WorkerRecord
 from starling.train.run_directory import SCRATCH
 from starling.train.setup import Setup
@@ -63,14 +63,15 @@ class AveragingLoop:
         self._model, self._score, self._parts, self._sync = setup.model, setup.task.score, setup.work, setup.config.sync
         self._moments: defaultdict[int, Any] = defaultdict(lambda: defaultdict(dict))
         self._carried, self._round = carried(setup.model), 0
+        self._shared = remembered(self._optimizer) if self._sync.moments == "average" else []
         if self._sync.moments == "average":
-            self._carried += remembered(self._optimizer)
+            self._carried += self._shared
             self._moments[_ALL] = self._optimizer.state
         self._global: GlobalBatches | None = None
         self._evaluated = 0
 
-    def run(self) -> None:
-        """All rounds, or fewer where validation stops getting better."""
+    def epochs(self, after: int = 0) -> Generator[int]:
+        """Train round by round, or fewer where validation stops getting better; gives the last epoch of each when it is done."""
         epochs, every = self._settings.epochs, self._sync.every or 1
         with self._scratch() as folder:
             self._parts.begin(folder)
@@ -78,10 +79,36 @@ class AveragingLoop:
                 plan = self._parts.plan
                 self._global = GlobalBatches(self._parts.source, plan.layers, plan.seed, plan.batch_size)
             release_freed_memory()
-            for first in range(1, epochs + 1, every):
-                self._train_round(range(first, min(first + every, epochs + 1)))
+            for first in range(after + 1, epochs + 1, every):
                 if self._journal.out_of_patience:
                     break
+                last = min(first + every - 1, epochs)
+                self._train_round(range(first, last + 1))
+                yield last
+
+    def state(self) -> dict[str, Any]:
+        """What all workers hold alike, and what moves the mean at the first."""
+        return {
+            "schedule": self._schedule.state(),
+            "round": self._round,
+            "evaluated": self._evaluated,
+            "shared moments": self._shared,
+            "correction": moments_of(self._optimizer, self._moments[_CORRECTION]),
+        }
+
+    def own_state(self) -> dict[str, Any]:
+        """What the optimisers of this worker's parts remember."""
+        parts = [part for part in self._moments if part not in (_ALL, _CORRECTION)]
+        return {"moments": {part: moments_of(self._optimizer, self._moments[part]) for part in parts}}
+
+    def restore(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        """Go on from there; the model has its weights already."""
+        self._schedule.restore(state["schedule"])
+        self._round, self._evaluated = state["round"], state["evaluated"]
+        for mine, kept in zip(self._shared, state["shared moments"], strict=True):
+            mine.copy_(kept)  # in place: they are carried along with the weights
+        for part, moments in {**own["moments"], _CORRECTION: state["correction"]}.items():
+            self._moments[part] = state_with(self._optimizer, moments)
 
     def _train_round(self, epochs: range) -> None:
         """Train every own part from the common weights, average, correct, evaluate."""
@@ -135,7 +162,7 @@ class AveragingLoop:
             with Background(batches, stage="preparing global batches") as ready:
                 self._steps.beside(epoch, ready)
             flat = flatten(learnt).double()
-        unflatten(_from_first(team, self._tag(_CORRECTED), flat), learnt)
+        unflatten(from_first(team, self._tag(_CORRECTED), flat), learnt)
 
     def _rates(self, epochs: int) -> list[float]:
         """The learning rate of each epoch of a round; the schedule is left at the last one, which ends with the evaluation."""
@@ -203,14 +230,3 @@ class AveragingLoop:
         finally:
             if self._team.rank == 0:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _from_first(team: Team, tag: int, values: Tensor) -> Tensor:
-    """What the first worker has, on everybody."""
-    if team.rank == 0:
-        for peer in team.peers:
-            team.links.send_copy(peer, tag, values)
-            team.ledger.sent(peer, values.nbytes)
-        return values
-    with team.links.receive(0, tag, values.shape, values.dtype) as came:
-        return came.clone()

@@ -58,10 +58,10 @@ class TeamLinkWork(Work):
         """How many steps an epoch has."""
         return self.strategy.steps_per_epoch
 
-    def batches(self, epochs: int) -> Iterator[FilledBatch]:
+    def batches(self, epochs: int, after: int = 0) -> Iterator[FilledBatch]:
         """Plans, made together with the others, filled; what they sent for it counts when the step is made."""
         filler, team = self.whole.filler, self.whole.source.team
-        for epoch in range(1, epochs + 1):
+        for epoch in range(after + 1, epochs + 1):
             for number in range(self.steps_per_epoch):
                 with team.ledger.behind(), team.ledger.apart() as sent:
                     plan = self.strategy.plan(epoch, number)

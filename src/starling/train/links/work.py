@@ -32,9 +32,9 @@ class OwnLinkWork(Work):
         """How many steps an epoch has."""
         return self.strategy.steps_per_epoch
 
-    def batches(self, epochs: int) -> Iterator[FilledBatch]:
+    def batches(self, epochs: int, after: int = 0) -> Iterator[FilledBatch]:
         """Plans, filled."""
-        for epoch in range(1, epochs + 1):
+        for epoch in range(after + 1, epochs + 1):
             for plan in self.strategy.plans(epoch):
                 yield with_pairs(self.filler.fill(plan.batch), plan.pairs, plan.pairs.edges)
 
