@@ -15,6 +15,7 @@ from tests.engine.hybrid.runs import cut
 from tests.support.trainable import trainable_graph
 
 NODES, EDGES = 40, 160
+AVERAGED = ["--parallel", "data", "--sync", "average"]
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,8 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["--model", "sage", "--set", "model.edge_weights=true"], "at least 0 to average by"),
         (["--model", "rgcn"], "got none of '1'"),
+        (["--model", "rgcn", *AVERAGED], "got none of '1'"),
+        (["--model", "rgcn", "--workers", "2", *AVERAGED], "got none of '1'"),
         (["--model", "gat", "--set", "model.relational=true"], "got none of '1'"),
         (["--strategy", "mini", "--fanouts", "0:1,1"], "fan-outs of every relation, got none of '1'"),
         (["--strategy", "mini", "--fanouts", "0:1,1;7:1,1"], "no relation '7'"),

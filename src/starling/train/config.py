@@ -198,6 +198,10 @@ class RunConfig(Record):
                 f"--sync average lets parts train alone, got --parallel {self.team.parallel}, in which they compute each step "
                 "together. Pass --parallel data."
             )
+        if self.sync.name == "average" and self.task.name == "link":
+            raise InputError(
+                "Parts that train alone hold no ends of pairs in other parts, got --sync average. Pass --sync gradient."
+            )
         if self.sync.name == "average" and self.team.cache:
             raise InputError("With --sync average parts train alone and fetch no rows, got --cache. Leave it out.")
         if self.sync.name == "average" and self.team.shuffle:

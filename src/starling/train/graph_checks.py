@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.engine.embeddings.features import EmbeddedFeatures
-from starling.engine.features import Features
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import negative_weights
 from starling.plan.mini import Mini
@@ -19,9 +23,8 @@ from starling.train.tasks import Source
 def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> None:
     """Refuse relations without edges, weights that are no weights, lists in pieces, weighted degrees of a past nobody counted."""
     if config.team.parallel == "data":
-        check_data_parallel(config, how, source.features)
-    decoded = config.task.name == "link" and config.link.decoder != "dot"
-    if decoded or config.model.name in ("rgcn", "rgat") or config.model.settings.get("relational"):
+        check_data_parallel(config, how)
+    if learns_by_relation(config):
         _check_relations(config, source)
     if isinstance(source, WorkerSource) and source.graph.spread:
         _check_lists_in_pieces(config)
@@ -45,18 +48,14 @@ def _check_lists_in_pieces(config: RunConfig) -> None:
         )
 
 
-def check_data_parallel(config: RunConfig, how: Strategy.Settings, features: Features) -> None:
+def check_data_parallel(config: RunConfig, how: Strategy.Settings) -> None:
     """Refuse what workers that sample by themselves cannot do: it would be left out without a word."""
     past = isinstance(how, Mini.Settings) and how.past
     if past and config.team.local_only:
         raise InputError("Targets that look into their past need lists beyond their own part. Leave out --local-only, or past.")
     if config.sync.name != "average":
         return
-    for asked, what in (
-        (config.data.before is not None, "--before"),
-        (past, "strategy.past"),
-        (bool(features.type_widths), "features by node type"),
-    ):
+    for asked, what in ((config.data.before is not None, "--before"), (past, "strategy.past")):
         if asked:
             raise InputError(f"Models that are averaged are trained without {what}. Pass --sync gradient.")
 
@@ -66,12 +65,24 @@ def _check_relations(config: RunConfig, source: Source) -> None:
     if kinds is None or config.data.before is not None:  # before that time a relation may not be there yet
         return
     counts = source.total(np.bincount(kinds.numpy(), minlength=source.relations))
+    check_relation_counts(
+        counts, source.graph.manifest.edge_types if isinstance(source, WorkerSource) else source.relation_names, source.path
+    )
+
+
+def learns_by_relation(config: RunConfig) -> bool:
+    """Whether a model, or what scores links, has weights for each relation."""
+    decoded = config.task.name == "link" and config.link.decoder != "dot"
+    return decoded or config.model.name in ("rgcn", "rgat") or bool(config.model.settings.get("relational"))
+
+
+def check_relation_counts(counts: NDArray[Any], names: Sequence[str], path: Path) -> None:
+    """Refuse a relation without edges, given how many edges each one has in the whole graph."""
     empty = np.flatnonzero(counts == 0)
     if len(empty):
-        names = source.graph.manifest.edge_types if isinstance(source, WorkerSource) else source.relation_names
         name = names[empty[0]] if names else str(empty[0])
         raise InputError(
-            f"Expected edges of every relation, as each has weights of its own to learn, got none of '{name}' in {source.path}. "
+            f"Expected edges of every relation, as each has weights of its own to learn, got none of '{name}' in {path}. "
             "Import the graph without it."
         )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest
+from starling.engine.data.parts_source import check_one_table
 from starling.nn.registry import MODELS
 from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini
@@ -29,6 +30,8 @@ def check_before_workers(config: RunConfig, manifest: GraphManifest | PartsManif
             check_batch(how.batch_size, train)
     if isinstance(how, Mini.Settings) and config.model.name in MODELS:
         one_a_layer(how.fanouts, settings["layers"])
+    if config.sync.name == "average":
+        check_one_table(path, manifest.node_tables)
     x = manifest.node_tables.get("x")
     features = None if x is None or config.embedding.dim else x.shape[1] if len(x.shape) > 1 else 1
     check_shapes(config, features, outputs)

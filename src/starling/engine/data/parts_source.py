@@ -6,7 +6,7 @@ Every worker reads from every shard (the halo's features, evaluation): parts of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,15 @@ class PartsSource:
         """Names of edge types, none where they are only numbers."""
         return self.parts.manifest.edge_types
 
+    def relation_counts(self) -> NDArray[np.int64]:
+        """In-edges of each type that nodes of this worker's parts have."""
+        counts = np.zeros(self.relations, np.int64)
+        for part in self.mine:
+            shard = self.parts.shard(part)
+            edges = _array(shard, layout.IN_OFFSETS)[shard.owned]
+            counts += np.bincount(_edge_column(shard, "type")[:edges], minlength=self.relations)
+        return counts
+
     @property
     def sparse(self) -> bool:
         """Whether features are stored by their non-zeros."""
@@ -147,8 +156,7 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
     """Look at all parts of a directory without reading them: masks, and labels of own parts' split nodes."""
     parts = _all_parts(path, team)
     places, manifest = Places(parts, team), parts.manifest
-    if "x" not in manifest.node_tables:
-        raise InputError(f"{path} has no features 'x' for all its nodes. Import the graph with --features.")
+    check_one_table(path, manifest.node_tables)
     shards = [parts.shard(part) for part in range(len(parts))]
     train = [np.flatnonzero(column(shard, "train")) for shard in shards] if "train" in manifest.node_tables else []
     sizes = {name: sum(int(column(shard, name).sum()) for shard in shards) for name in SPLITS if name in manifest.node_tables}
@@ -177,6 +185,20 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
         _weighted_degree(shards) if "weight" in tables else None,
         Calls(0, Channel.SETUP, _CALLS),
     )
+
+
+def check_one_table(path: Path, tables: Collection[str]) -> None:
+    """Refuse a graph whose node tables have no features, or some for each node type: parts are read as one table of rows."""
+    if any(name.startswith("x@") for name in tables):
+        raise InputError(
+            f"Models that are averaged are trained on one table of features, and {path} has one for each node type. Pass --sync "
+            "gradient."
+        )
+    if "x" not in tables:
+        raise InputError(
+            f"Models that are averaged are trained on features, and {path} has none. Import the graph with --features, or pass "
+            "--sync gradient, which learns embeddings instead."
+        )
 
 
 def _all_parts(path: Path, team: Team) -> Parts:

@@ -10,7 +10,7 @@ from starling.nn.model import LayeredModel
 from starling.train.averaging.parts_work import PartsPlan, PartsWork
 from starling.train.budget import data_memory
 from starling.train.config import RunConfig
-from starling.train.graph_checks import check_data_parallel
+from starling.train.graph_checks import check_data_parallel, check_relation_counts, learns_by_relation
 from starling.train.setup import (
     Setup,
     check_choices,
@@ -40,7 +40,9 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
         )
     memory = data_memory(config, team.size)
     source = open_parts_source(config.data.path, team, request_of(config, memory))
-    check_data_parallel(config, how, source.features)
+    check_data_parallel(config, how)
+    if learns_by_relation(config) and source.relations:
+        check_relation_counts(source.total(source.relation_counts()), source.relation_names, source.path)
     task = make_task(config.task, source)
     check_validation(config, source)
     check_shapes(config, source.features.width, task.outputs)

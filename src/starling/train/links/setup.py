@@ -48,10 +48,6 @@ _DEFAULT_WIDTH = 128
 def set_up_links(config: RunConfig, team: Team) -> Setup:
     """Open the data, hold edges out, make the model and the strategy, check that they fit together."""
     settings, how = check_choices(config)
-    if config.sync.name == "average":
-        raise InputError(
-            "Parts that train alone hold no ends of pairs in other parts, got --sync average. Pass --sync gradient."
-        )
     check_dealt(config.strategy.name, how)
     width = config.link.width or settings.get("hidden", _DEFAULT_WIDTH)
     task = LinkTask(config.link, config.task, width)
