@@ -59,6 +59,16 @@ def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
         _under_way.discard(staging)
 
 
+def to_disk(*paths: Path) -> None:
+    """Wait until files and directories are on the disk, where they outlast the machine's power."""
+    for path in paths:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
 def _refuse_overwrite(target: Path, force: bool) -> None:
     if not target.exists():
         return

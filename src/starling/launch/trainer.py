@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +23,7 @@ from starling.train.graph_preflight import check_before_workers
 from starling.train.prediction import trained_model
 from starling.train.results import TrainResult, Watcher
 from starling.train.resuming import resumed
-from starling.train.run_directory import SCRATCH, RunDirectory, check_free
+from starling.train.run_directory import RunDirectory, check_free
 from starling.train.setup import check_choices, is_shared
 from starling.train.trainer import fit
 
@@ -91,7 +90,7 @@ class Trainer:
                 directory.remove()
             raise
         finally:
-            shutil.rmtree(directory.path / SCRATCH, ignore_errors=True)  # a worker that was killed leaves it
+            directory.remove_scratch()
 
     def _fit_cut(self, config: RunConfig, directory: RunDirectory) -> TrainResult:
         """Cut the graph into parts of the run's own, and train on these."""

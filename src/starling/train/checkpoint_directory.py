@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from starling.core.artifact import staged
+from starling.core.artifact import staged, to_disk
 from starling.core.errors import InputError
 from starling.core.manifest import Count, Manifest
 from starling.train.embeddings import EMBEDDINGS
@@ -78,6 +78,8 @@ def new_checkpoint(run: Path, manifest: CheckpointManifest) -> Iterator[Path]:
             (staging / BEST).mkdir()
             _link_all(run / EMBEDDINGS, staging / BEST)
         manifest.seal(staging)
+        to_disk(*staging.rglob("*"), staging)
+    to_disk(run / CHECKPOINTS)  # before the others go
     for old in before:
         if old.name != name:
             shutil.rmtree(old)

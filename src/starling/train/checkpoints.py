@@ -19,11 +19,13 @@ from starling.comm.first import bytes_at_first, bytes_from_first
 from starling.comm.tags import Channel, make_tag
 from starling.core.errors import InputError
 from starling.train.checkpoint_directory import STATE, Checkpoint, CheckpointManifest, new_checkpoint, sweep
+from starling.train.config import RunConfig
 from starling.train.embedding_files import read_array, write_array
 from starling.train.embeddings import EMBEDDINGS, nodes_of
 from starling.train.journal import Journal
 from starling.train.kinds import Loop
-from starling.train.resuming import check_unchanged, essence
+from starling.train.resuming import check_epochs, check_unchanged, contents_of, essence
+from starling.train.run_directory import RunDirectory
 
 SECONDS = 60.0
 """From one checkpoint to the next, where a run does not say after how many epochs."""
@@ -42,29 +44,33 @@ class Checkpoints:
 
     def resume(self) -> int:
         """Go on from the newest checkpoint of the run directory; the epochs that are done, none where there is no checkpoint."""
-        run, state, lines = None, b"", b""
-        if self._journal.directory is not None:
-            directory = self._journal.directory
-            sweep(directory.path)
-            if found := Checkpoint.latest(directory.path):
-                run, state = found.path, (found.path / STATE).read_bytes()
-                found.restore_best_rows(directory.path)
-            lines = directory.cut_metrics(found.manifest.metrics_bytes if found else 0)
-        state, lines = (
-            bytes_from_first(self._team, _tag(0, _STATE), state),
-            bytes_from_first(self._team, _tag(0, _METRICS), lines),
-        )
-        if not state:
+        directory = self._journal.directory
+        found = None if directory is None else Checkpoint.latest(directory.path)
+        state = bytes_from_first(self._team, _tag(0, _STATE), (found.path / STATE).read_bytes() if found else b"")
+        kept = self._checked(state) if state else None  # before anything of the run is touched
+        lines = b"" if directory is None else _taken_up(directory, self._setup.config, found)
+        lines = bytes_from_first(self._team, _tag(0, _METRICS), lines)
+        if kept is None:
             return 0
-        kept = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
-        if kept["workers"] != self._team.size:
-            raise InputError(
-                f"The checkpoint is of {kept['workers']} workers, and {self._team.size} were started. Start as many as before."
-            )
-        check_unchanged(kept["settings"], self._setup.config, "The checkpoint", "begin another run")
-        self._restore(kept, lines.decode().splitlines(), run)
+        self._restore(kept, lines.decode().splitlines(), found.path if found else None)
         self._epoch, self._time = kept["epoch"], time.monotonic()
         return self._epoch
+
+    def _checked(self, state: bytes) -> dict[str, Any]:
+        """What a checkpoint holds; refuses one that this run cannot go on from."""
+        kept: dict[str, Any] = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
+        config, size = self._setup.config, self._team.size
+        if kept["workers"] != size:
+            raise InputError(
+                f"The checkpoint is of {kept['workers']} workers, and {size} were started. Start as many as before."
+            )
+        check_unchanged(kept["settings"], config, "The checkpoint", "begin another run")
+        check_epochs(kept["epoch"], kept["epochs"], config, "the checkpoint")
+        if kept["data"] != contents_of(config.data.path):
+            raise InputError(
+                f"The checkpoint was learnt from other data than {config.data.path} has by now. Begin another run."
+            )
+        return kept
 
     def after(self, epoch: int) -> None:
         """Write a checkpoint, if it is time for one."""
@@ -89,6 +95,8 @@ class Checkpoints:
             return
         state = {
             "epoch": epoch,
+            "epochs": self._setup.config.run.epochs,
+            "data": contents_of(self._setup.config.data.path),
             "workers": team.size,
             "settings": essence(self._setup.config),
             "model": self._setup.model.state_dict(),
@@ -96,7 +104,7 @@ class Checkpoints:
             "best": self._journal.state(),
             "own": [_unpacked(one) for one in own],
         }
-        manifest = CheckpointManifest(epoch=epoch, workers=team.size, metrics_bytes=directory.metrics_bytes)
+        manifest = CheckpointManifest(epoch=epoch, workers=team.size, metrics_bytes=directory.settle_metrics())
         with new_checkpoint(directory.path, manifest) as folder:
             (folder / STATE).write_bytes(_packed(state))
             self._write_arrays(epoch, folder)
@@ -123,6 +131,15 @@ class Checkpoints:
         if directory is not None and kept["best"]:
             directory.save_weights(kept["best"]["weights"])
         torch.set_rng_state(own["random"])  # the last thing, whatever the others have drawn
+
+
+def _taken_up(directory: RunDirectory, config: RunConfig, found: Checkpoint | None) -> bytes:
+    """Have a run directory as it was at a checkpoint, or at the start; its metrics until then."""
+    directory.reopen(config)
+    sweep(directory.path)
+    if found is not None:
+        found.restore_best_rows(directory.path)
+    return directory.cut_metrics(found.manifest.metrics_bytes if found else 0)
 
 
 def _tag(epoch: int, call: int) -> int:

@@ -13,8 +13,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,16 @@ import torch
 from torch import Tensor
 
 from starling.config.toml import read_tables, write_tables
+from starling.core.artifact import to_disk
 from starling.core.errors import InputError
+from starling.core.locks import lock
 from starling.core.user_class import ClassPlace
 from starling.train.checkpoint_directory import epochs_done
 from starling.train.config import CONFIG, RunConfig
 
 METRICS, MODEL, SUMMARY = "metrics.jsonl", "model.pt", "summary.json"
+_NAMING = ("data", "model", "strategy")
+"""Tables of a config that may name what lies in the run directory itself."""
 SCRATCH = "scratch"
 """Of a run directory while it trains: what does not fit in memory, or is shared by workers."""
 
@@ -63,6 +67,27 @@ class RunDirectory:
             raise InputError(f"The run {path} has no weights: it ended before its first evaluation. Train again.")
         return cls(path)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Have the directory for this process alone: two that train in it would undo each other's work."""
+        file = None
+        try:
+            file = lock(self.path)
+        except BlockingIOError as error:
+            raise InputError(f"The run {self.path} is being trained by another process. Stop that first, or wait.") from error
+        except OSError:
+            pass  # not every file system has locks
+        try:
+            yield
+        finally:
+            if file is not None:
+                os.close(file)
+
+    def remove_scratch(self) -> None:
+        """Remove what workers that were killed have left, where none are at work."""
+        with suppress(InputError), self.held():
+            shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
+
     def remove(self) -> None:
         """Leave nothing of a run that never began."""
         shutil.rmtree(self.path)
@@ -90,9 +115,9 @@ class RunDirectory:
         """Take up a run again: it has not ended, what a killed process left is gone, and its config says how it goes on."""
         (self.path / SUMMARY).unlink(missing_ok=True)
         shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
-        tables = read_tables(self.path / CONFIG)
-        tables["run"] = config.to_tables()["run"]
-        self._write(CONFIG, write_tables(tables).encode())
+        before = read_tables(self.path / CONFIG)
+        kept = {name: table for name, table in before.items() if name in _NAMING}
+        self._write(CONFIG, write_tables(config.to_tables() | kept).encode())
 
     def append_metrics(self, record: Mapping[str, Any]) -> None:
         """Add a line to the metrics, in one write."""
@@ -104,6 +129,11 @@ class RunDirectory:
         """How long the metrics are by now."""
         path = self.path / METRICS
         return path.stat().st_size if path.exists() else 0
+
+    def settle_metrics(self) -> int:
+        """Have all metrics on the disk; gives how long they are."""
+        to_disk(self.path / METRICS)
+        return self.metrics_bytes
 
     def cut_metrics(self, length: int) -> bytes:
         """Drop lines beyond so many bytes, of epochs that will be trained again; gives those that stay."""
@@ -138,7 +168,7 @@ class RunDirectory:
         """A sentence for the message of a run that failed: where its weights are, if it came so far, and where it can go on."""
         done = epochs_done(self.path)
         further = f"; --resume goes on after epoch {done}" if done else ""
-        return f"What was learnt before is in {self.path}{further}." if (self.path / MODEL).is_file() else ""
+        return f"What was learnt before is in {self.path}{further}." if done or (self.path / MODEL).is_file() else ""
 
     def _write(self, name: str, content: bytes) -> None:
         partial = self.path / f".{name}.partial"

@@ -7,8 +7,8 @@ kind to kind of run is in `kinds.py`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from starling.comm.team import Team
@@ -45,8 +45,8 @@ def fit(
     setup = kind.set_up(config, team)
     if stages is not None:
         replace_stages(setup.work, stages)
-    with kind.learn(setup, team) as learning:  # whatever is refused is refused by now: only then is a directory made
-        directory = _directory(run, setup, resume=resume) if team.rank == 0 else None
+    # Whatever is refused is refused by what learns: only then is a directory made.
+    with kind.learn(setup, team) as learning, _kept(run, setup, team, resume=resume) as directory:
         _begin_embeddings(setup, scratch if directory is None else directory.path)
         journal = Journal(setup, team, directory, watch or Nobody())
         loop = kind.loop(journal, learning)
@@ -56,16 +56,25 @@ def fit(
         with closing(loop.epochs(after=done)) as epochs:
             for epoch in epochs:
                 checkpoints.after(epoch)
-    return journal.end(began)
+        return journal.end(began)
+
+
+@contextmanager
+def _kept(run: Path | RunDirectory | None, setup: Setup, team: Team, *, resume: bool) -> Iterator[RunDirectory | None]:
+    """Where the first worker keeps this run, its own for as long as it trains; None for the others."""
+    if team.rank != 0:
+        yield None
+        return
+    directory = _directory(run, setup, resume=resume)
+    with directory.held():
+        yield directory
 
 
 def _directory(run: Path | RunDirectory | None, setup: Setup, *, resume: bool) -> RunDirectory:
     """Where this run is kept; it says first how the run was set up."""
     path = run.path if isinstance(run, RunDirectory) else run
     if resume and path is not None and (path / CONFIG).is_file():
-        directory = RunDirectory(path)
-        directory.reopen(setup.config)
-        return directory
+        return RunDirectory(path)
     directory = run if isinstance(run, RunDirectory) else RunDirectory.create(run, setup.config.data.path.name)
     directory.write_config(setup.config)
     return directory
