@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,19 @@ def test_a_graph_is_partitioned_and_its_run_repeated(
     assert alone["bytes_sent_per_epoch"] == 0
     predicted = run_json(capsys, "infer", tmp_path / "a", "-o", tmp_path / "p.csv")
     assert (predicted["nodes"], predicted["test"]) == (60, pytest.approx(first["test"], abs=1.5 / 12))
+
+
+def test_a_run_directory_alone_repeats_a_run_of_four(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it was moved and the graph is gone: its parts went with it."""
+    monkeypatch.setattr(trainer, "run_workers", run_as_threads)
+    first = run_json(capsys, "train", graph.path, "--workers", 4, *SMALL, "--run", tmp_path / "a")
+    shutil.rmtree(graph.path)
+    (tmp_path / "a").rename(tmp_path / "moved")
+    again = run_json(capsys, "train", "--config", tmp_path / "moved" / "config.toml", "--run", tmp_path / "b")
+    assert numbers(again) == numbers(first)
+    assert losses(tmp_path / "b") == losses(tmp_path / "moved")
 
 
 def test_parts_with_flags_of_the_team(graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
