@@ -225,7 +225,7 @@ def test_no_run_to_go_on_with(tmp_path: Path) -> None:
 
 def test_a_directory_in_which_no_run_began(tmp_path: Path) -> None:
     """As a launcher leaves it that was killed before its workers trained."""
-    with pytest.raises(InputError, match=r"has no config\.toml\. Begin it without --resume, once the directory is gone\."):
+    with pytest.raises(InputError, match=r"has no config\.toml\. Begin it without --resume, and with another --run\."):
         Trainer.resume(tmp_path)
 
 

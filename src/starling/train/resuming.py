@@ -33,7 +33,7 @@ def resumed(run: Path, *changes: Mapping[str, Mapping[str, Any]]) -> RunConfig:
     if not (run / CONFIG).is_file():
         raise InputError(
             f"Expected a run directory to go on with, got {run}, which has no {CONFIG}. Begin it without --resume"
-            f"{', once the directory is gone' if run.exists() else ''}."
+            f"{', and with another --run' if run.exists() else ''}."
         )
     with RunDirectory(run).held():
         pass  # whoever trains in it now is not to be disturbed; the first worker will hold it
