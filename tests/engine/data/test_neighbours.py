@@ -158,6 +158,22 @@ def test_local_only_takes_from_each_part_what_it_has(graph: Graph, parts: Parts)
     on_hosts([0, 1], work)
 
 
+def test_one_far_worker_answers_for_rows_of_several_parts(parts: Parts) -> None:
+    """All rows lie with the other host, in any order of its parts: the answer comes back in the order of the rows."""
+    bounds, alone = [0, 2, 5], all_parts(parts, Team(), SETTINGS["all"])
+
+    def work(team: Team) -> None:
+        around, other = all_parts(parts, team, SETTINGS["all"]), 1 - team.rank
+        ids = np.concatenate([np.arange(*parts.offsets[part : part + 2])[:4] for part in range(bounds[other], bounds[other + 1])])
+        rows = around.rows_of(ids[::-1])
+        taken = around.take(rows, Moment(0, 1, 0, 0), Calls(0, Channel.SAMPLE))
+        expected = alone.take(rows, Moment(0, 1, 0, 0), Calls(0, Channel.SAMPLE))
+        for name in ("offsets", "neighbours", "entry"):
+            np.testing.assert_array_equal(getattr(taken, name), getattr(expected, name), name)
+
+    on_hosts([0, 1], work)
+
+
 def test_no_row_asks_for_nothing(parts: Parts) -> None:
     def work(team: Team) -> Taken:
         around = all_parts(parts, team, SETTINGS["uniform"])
