@@ -8,8 +8,9 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.core.errors import InputError
+from starling.engine.same_parts import check_same_parts
 from starling.launch import preflight
-from starling.launch.preflight import check_parts, check_same_parts, check_team_size
+from starling.launch.preflight import check_parts, check_team_size
 from starling.store.parts import Parts
 from tests.support.parts import Case, build
 

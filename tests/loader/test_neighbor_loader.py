@@ -22,7 +22,7 @@ from starling.core.errors import InputError
 from starling.loader import NeighborLoader
 from starling.store.graph import Graph
 from tests.engine.data.cases import on_hosts, uneven_owner, uneven_parts
-from tests.engine.hybrid.runs import cut, small_graph
+from tests.engine.hybrid.runs import cut, own_copy, small_graph
 from tests.support.source import ROOT
 
 pytest.importorskip("torch_geometric")
@@ -128,6 +128,47 @@ def test_without_padding_every_seed_comes_once(place: tuple[Graph, Path, Path], 
         np.testing.assert_array_equal(np.sort(inputs), np.arange(len(train)))
         for batch in [] if local_only else batches:
             check_batch(graph, batch, [2, 2], train)
+
+
+def machines(parts: Path, folder: Path, hosts: list[int]) -> list[Path]:
+    """For each rank what its machine has: a directory a host, with the shards of that host's ranks and nothing else."""
+    ranks = {host: [rank for rank, at in enumerate(hosts) if at == host] for host in hosts}
+    copies = {host: own_copy(parts, folder / f"host-{host}", here, len(hosts)) for host, here in ranks.items()}
+    return [copies[host] for host in hosts]
+
+
+@pytest.mark.parametrize("hosts", [[0, 1], [0, 0, 1, 1], [1, 0, 1]])
+@pytest.mark.parametrize("local_only", [False, True])
+def test_a_host_needs_the_shards_of_its_own_ranks_alone(
+    place: tuple[Graph, Path, Path], tmp_path: Path, hosts: list[int], local_only: bool
+) -> None:
+    """Neither others' shards nor the files beside them; batches are those of hosts that have everything."""
+    _, five, _ = place
+    copies = machines(five, tmp_path, hosts)
+
+    def load(own: bool, team: Team) -> list[Any]:
+        path = copies[team.rank] if own else five
+        loader = NeighborLoader(path, [3, 2], 7, input_nodes="test", pad=False, local_only=local_only, team=team)
+        return [*loader, *loader]
+
+    for ours, everything in zip(on_hosts(hosts, partial(load, True)), on_hosts(hosts, partial(load, False)), strict=True):
+        assert len(ours) == len(everything)
+        for left, right in zip(ours, everything, strict=True):
+            for name in right.keys():  # noqa: SIM118, PyG's Data is no dict
+                assert torch.equal(torch.as_tensor(left[name]), torch.as_tensor(right[name])), name
+
+
+def test_hosts_with_other_parts_are_refused(place: tuple[Graph, Path, Path], tmp_path: Path) -> None:
+    graph, five, _ = place
+    paths = [five, cut(graph, tmp_path / "other", 5, np.arange(NODES) % 5)]
+    with pytest.raises(InputError, match="has other parts than worker 0"):
+        on_hosts([0, 1], lambda team: NeighborLoader(paths[team.rank], [2], team=team))
+
+
+def test_a_missing_shard_of_ones_own_is_named(place: tuple[Graph, Path, Path], tmp_path: Path) -> None:
+    machine = own_copy(place[1], tmp_path / "machine", [0], 2)
+    with pytest.raises(InputError, match="part-00002 is missing"):
+        NeighborLoader(machine, [2], team=Team())
 
 
 def test_own_parts_alone(place: tuple[Graph, Path, Path]) -> None:
@@ -391,3 +432,20 @@ def test_typed_ranks_share_the_seeds(typed: tuple[Any, Path]) -> None:
     for batches in found:
         for batch in batches:
             assert torch.equal(batch["paper"].x, data["paper"].x[batch["paper"].n_id])
+
+
+@pytest.mark.parametrize("start", ["train", "author", ("paper", [3, 1, 22, 8])], ids=str)
+def test_a_host_of_typed_ranks_needs_their_shards_alone(typed: tuple[Any, Path], tmp_path: Path, start: Any) -> None:
+    data, path = typed
+    copies = machines(path, tmp_path, [0, 1])
+
+    def load(own: bool, team: Team) -> list[Any]:
+        fanouts = {("paper", "cites", "paper"): [-1, 2], "*": [2, 1]}
+        return list(NeighborLoader(copies[team.rank] if own else path, fanouts, 4, input_nodes=start, team=team))
+
+    for ours, everything in zip(on_hosts([0, 1], partial(load, True)), on_hosts([0, 1], partial(load, False)), strict=True):
+        for left, right in zip(ours, everything, strict=True):
+            assert left.edge_types == right.edge_types == list(data.edge_types)
+            assert all(torch.equal(left[kind].n_id, right[kind].n_id) for kind in ("author", "paper"))
+            assert all(torch.equal(left[triple].edge_attr, right[triple].edge_attr) for triple in data.edge_types)
+            check_typed(data, left, {triple: [-1, 2] if triple[1] == "cites" else [2, 1] for triple in data.edge_types})

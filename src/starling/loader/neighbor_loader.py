@@ -24,9 +24,11 @@ from starling.core.errors import InputError, nearest
 from starling.core.manifest import read_json
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, OwnParts
-from starling.engine.data.places import Places
+from starling.engine.data.places import Places, open_places
 from starling.engine.hybrid.exchange import Calls
+from starling.engine.same_parts import check_same_parts
 from starling.loader.makers import make_maker
+from starling.loader.overview import Overview
 from starling.loader.pyg_batch import Fanouts
 from starling.loader.ranks import team_of_script
 from starling.loader.seeds import NO_SEEDS, SeedBatch, Seeds
@@ -35,7 +37,6 @@ from starling.plan.background import Background
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.registry import read_settings
 from starling.plan.source import EdgeColumns
-from starling.store.parts import open_parts
 
 _CALLS = 64
 """Messages of one loader's step; loaders of a script have numbers of their own."""
@@ -76,9 +77,11 @@ class NeighborLoader:
         _refuse(others)
         path, fanouts = _checked_path(parts), _checked_fanouts(fanouts, num_neighbors)
         self._team = team if team is not None else team_of_script()
-        self.parts = open_parts(path)
-        self._places = Places(self.parts, self._team)
-        self._maker = make_maker(self.parts, KeyValueStore(self._places))
+        self._number = _loader_number(self._team)
+        self._places = _opened(path, self._team)
+        self.parts = self._places.parts
+        overview = Overview(self._places, Calls(self._number, Channel.SETUP))
+        self._maker = make_maker(overview, KeyValueStore(self._places))
         hops = self._maker.hops(fanouts)
         settings = read_settings(Mini.name, {"fanouts": self._maker.fanouts(fanouts), "replace": replace})
         assert isinstance(settings, Mini.Settings)
@@ -90,7 +93,7 @@ class NeighborLoader:
         self._sampler = SubgraphSampler(around, hops, seed)
         positions = self._maker.positions(input_nodes)
         self._seeds = Seeds(
-            np.asarray(self.parts.global_of_position[positions], np.int64),
+            np.asarray(overview.global_of_position[positions], np.int64),
             positions,
             batch_size,
             self._places.homes,
@@ -102,7 +105,6 @@ class NeighborLoader:
             own_only=local_only,
         )
         self._prefetch, self._epoch = prefetch, 0
-        self._number = _loader_number(self._team)
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch; with `pad` the same on every rank."""
@@ -171,6 +173,16 @@ def _checked_path(parts: object) -> Path:
     if read_json(Path(parts)).get("format") == "starling-graph":
         raise InputError(f"{parts} is a graph that is not cut into parts yet. Run: starling partition {parts} -p 2 -o PARTS.")
     return Path(parts)
+
+
+def _opened(path: Path, team: Team) -> Places:
+    """The parts as this rank sees them: a host must have the shards of its own ranks, one host all of the directory."""
+    places = open_places(path, team)
+    if places.far:
+        check_same_parts(path, places.parts.manifest, team)
+    else:
+        places.parts.manifest.check_sizes(path)
+    return places
 
 
 _loaders: WeakKeyDictionary[Team, int] = WeakKeyDictionary()

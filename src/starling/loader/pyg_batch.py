@@ -13,8 +13,9 @@ from starling.core.errors import InputError, MissingExtra, nearest
 from starling.engine.data.columns import Columns
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.hybrid.exchange import Calls
+from starling.loader.overview import Overview
 from starling.loader.subgraph import Subgraph
-from starling.store.parts import Parts
+from starling.store.parts import Shard
 from starling.store.to_objects import PYG_EDGES, PYG_NODES, to_tensor
 from starling.stream.bridges.columns import quiet
 
@@ -27,8 +28,8 @@ _NUMBERS = "numbers of edges"
 class DataMaker(ABC):
     """Makes PyG objects of one kind of graph."""
 
-    def __init__(self, parts: Parts, store: KeyValueStore) -> None:
-        self.parts, self.store = parts, store
+    def __init__(self, overview: Overview, store: KeyValueStore) -> None:
+        self.overview, self.parts, self.store = overview, overview.parts, store
         try:
             with quiet():  # its import meets deprecations of its own
                 import torch_geometric.data as pyg
@@ -62,16 +63,20 @@ class DataMaker(ABC):
         name, known = name.removesuffix("_mask"), self.parts.manifest.node_tables
         if name not in known:
             raise InputError(f"{self.parts.path} has no mask '{name}' to start from. {nearest(name, known)}")
-        masks = [np.asarray(self.parts.shard(part).node_table(name), np.bool_) for part in range(len(self.parts))]
-        return np.sort(np.asarray(self.parts.position_of_global[np.flatnonzero(np.concatenate(masks))], np.int64))
+
+        def ids(shard: Shard) -> NDArray[np.int64]:
+            return shard.first_global + np.flatnonzero(np.asarray(shard.node_table(name), np.bool_))
+
+        return np.sort(np.asarray(self.overview.position_of_global[self.overview.told(ids)], np.int64))
 
 
 class PlainMaker(DataMaker):
     """``Data`` of a graph whose nodes are all of one kind."""
 
-    def __init__(self, parts: Parts, store: KeyValueStore) -> None:
-        super().__init__(parts, store)
-        store.add(_NUMBERS, Columns({"edge": (lambda part: parts.shard(part).incoming.edge, np.int64)}), kind="edge")
+    def __init__(self, overview: Overview, store: KeyValueStore) -> None:
+        super().__init__(overview, store)
+        numbers = Columns({"edge": (lambda part: overview.parts.shard(part).incoming.edge, np.int64)})
+        store.add(_NUMBERS, numbers, kind="edge")
 
     def fanouts(self, given: Fanouts) -> Any:
         """As they are."""
@@ -99,7 +104,7 @@ class PlainMaker(DataMaker):
                 data[PYG_NODES.get(name, name)] = node_tensor(name, self.store.pull(name, found.nodes, calls))
         for name in self.parts.manifest.edge_tables:
             data[PYG_EDGES.get(name, name)] = to_tensor(self.store.pull(name, found.entry, calls, kind="edge"))
-        data.n_id = to_tensor(np.asarray(self.parts.position_of_global[found.nodes]))
+        data.n_id = to_tensor(np.asarray(self.overview.position_of_global[found.nodes]))
         data.e_id = to_tensor(np.ascontiguousarray(self.store.pull(_NUMBERS, found.entry, calls, kind="edge")["edge"]))
         data.input_id, data.batch_size = to_tensor(input_id), len(input_id)
         data.num_sampled_nodes, data.num_sampled_edges = list(found.nodes_by_hop), list(found.edges_by_hop)

@@ -12,30 +12,35 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError, nearest
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.hybrid.exchange import Calls
+from starling.loader.overview import Overview
 from starling.loader.pyg_batch import DataMaker, Fanouts, chosen_nodes, node_tensor
 from starling.loader.subgraph import Subgraph
 from starling.plan.fanouts import OTHERS
 from starling.store.by_type import EdgeType, names_of_kinds
-from starling.store.parts import Parts
+from starling.store.parts import Shard
 from starling.store.to_objects import PYG_EDGES, PYG_NODES, to_tensor
 
 _LABELS = ("y", "train", "val", "test")
 
 
 class TypedMaker(DataMaker):
-    """``HeteroData`` of a graph whose node types have names; 12 bytes a node are held."""
+    """``HeteroData`` of a graph whose node types have names; 12 bytes a node are held.
 
-    def __init__(self, parts: Parts, store: KeyValueStore) -> None:
-        super().__init__(parts, store)
-        self._types = parts.manifest.node_types
-        shards = [parts.shard(part) for part in range(len(parts))]
-        self._code = np.concatenate([np.asarray(shard.node_table("type"), np.int32) for shard in shards])
-        by_position = self._code[np.asarray(parts.global_of_position)]
+    What it knows of all parts it hears at once: later no rank could tell when to speak.
+    """
+
+    def __init__(self, overview: Overview, store: KeyValueStore) -> None:
+        super().__init__(overview, store)
+        self._types = self.parts.manifest.node_types
+        self._code = overview.told(lambda shard: np.asarray(shard.node_table("type"))).astype(np.int32)
+        by_position = self._code[np.asarray(overview.global_of_position)]
         rank = np.empty(len(by_position), np.int64)
         self._members = [np.flatnonzero(by_position == code) for code in range(len(self._types))]
         for members in self._members:
             rank[members] = np.arange(len(members))
-        self._rank = rank[np.asarray(parts.position_of_global)]
+        self._rank = rank[np.asarray(overview.position_of_global)]
+        self._labelled = set(overview.told(self._labelled_in).tolist())
+        self._kinds = np.unique(overview.told(self._kinds_in))
         self._input_type = ""
 
     def fanouts(self, given: Fanouts) -> Any:
@@ -64,7 +69,7 @@ class TypedMaker(DataMaker):
         """A type, a stored mask whose nodes are of one type, or a type with a mask or numbers within it."""
         if isinstance(input_nodes, str) and input_nodes not in self._types:
             found = self.named_mask(input_nodes)
-            codes = np.unique(self._code[np.asarray(self.parts.global_of_position[found])])
+            codes = np.unique(self._code[np.asarray(self.overview.global_of_position[found])])
             if len(codes) > 1:
                 names = ", ".join(self._types[code] for code in codes)
                 raise InputError(f"Expected seeds of one type, got nodes of {names} in '{input_nodes}'. Pass (type, mask).")
@@ -101,7 +106,7 @@ class TypedMaker(DataMaker):
             plain = name.partition("@")[0]
             if name == "type" or table.of_type not in (None, self._types[code]):
                 continue
-            if plain in _LABELS and not self._labelled[code]:
+            if plain in _LABELS and code not in self._labelled:
                 continue  # only padding: no node of this type has a label
             store[PYG_NODES.get(plain, plain)] = node_tensor(plain, self.store.pull(name, ids, calls))
 
@@ -119,37 +124,26 @@ class TypedMaker(DataMaker):
             for name, table in tables.items():
                 store[PYG_EDGES.get(name, name)] = to_tensor(table[rows])
 
-    @cached_property
-    def _labelled(self) -> list[bool]:
-        """By node type: whether some node has a label or is in a split."""
-        found = [False] * len(self._types)
+    def _labelled_in(self, shard: Shard) -> NDArray[np.int64]:
+        """Node types of which some node of a part has a label or is in a split."""
         known = self.parts.manifest.node_tables
-        for part in range(len(self.parts)):
-            shard = self.parts.shard(part)
-            code = np.asarray(shard.node_table("type"))
-            for name in (name for name in _LABELS if name in known and known[name].of_type is None):
-                values = np.asarray(shard.node_table(name))
-                there = values.any(axis=1) if values.ndim == 2 else values >= 0 if name == "y" else values.astype(bool)
-                for number in np.unique(code[there]).tolist():
-                    found[number] = True
-        return found
+        code, there = np.asarray(shard.node_table("type")), np.zeros(shard.owned, np.bool_)
+        for name in (name for name in _LABELS if name in known and known[name].of_type is None):
+            values = np.asarray(shard.node_table(name))
+            there |= values.any(axis=1) if values.ndim == 2 else values >= 0 if name == "y" else values.astype(bool)
+        return np.unique(code[there]).astype(np.int64)
 
-    @cached_property
-    def _kinds(self) -> NDArray[np.int64]:
-        """Every (relation, source type, destination type) that edges have, as one number each; one pass over all edges."""
-        found = [np.empty(0, np.int64)]
-        for part in range(len(self.parts)):
-            shard = self.parts.shard(part)
-            end = int(shard.incoming.offsets[shard.owned])
-            ids = np.concatenate([shard.first_global + np.arange(shard.owned), np.asarray(shard.halo_global)])
-            code = self._code[ids.astype(np.int64)]
-            lengths: NDArray[np.int64] = np.diff(shard.incoming.offsets[: shard.owned + 1])
-            into = np.repeat(code[: shard.owned], lengths)
-            typed = "type" in self.parts.manifest.edge_tables
-            relation = np.asarray(shard.edge_table("type")[:end]) if typed else np.zeros(end)  # type: ignore[index]
-            out_of = code[np.asarray(shard.incoming.neighbours[:end])]
-            found.append(np.unique(_kind(relation.astype(np.int64), out_of, into, len(self._types))))
-        return np.unique(np.concatenate(found))
+    def _kinds_in(self, shard: Shard) -> NDArray[np.int64]:
+        """Every (relation, source type, destination type) that edges of a part have, as one number each; one pass over them."""
+        end = int(shard.incoming.offsets[shard.owned])
+        ids = np.concatenate([shard.first_global + np.arange(shard.owned), np.asarray(shard.halo_global)])
+        code = self._code[ids.astype(np.int64)]
+        lengths: NDArray[np.int64] = np.diff(shard.incoming.offsets[: shard.owned + 1])
+        into = np.repeat(code[: shard.owned], lengths)
+        typed = "type" in self.parts.manifest.edge_tables
+        relation = np.asarray(shard.edge_table("type")[:end]) if typed else np.zeros(end)  # type: ignore[index]
+        out_of = code[np.asarray(shard.incoming.neighbours[:end])]
+        return np.unique(_kind(relation.astype(np.int64), out_of, into, len(self._types)))
 
     @cached_property
     def _triples(self) -> list[tuple[EdgeType, int | None]]:

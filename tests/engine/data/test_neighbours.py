@@ -164,7 +164,9 @@ def test_one_far_worker_answers_for_rows_of_several_parts(parts: Parts) -> None:
 
     def work(team: Team) -> None:
         around, other = all_parts(parts, team, SETTINGS["all"]), 1 - team.rank
-        ids = np.concatenate([np.arange(*parts.offsets[part : part + 2])[:4] for part in range(bounds[other], bounds[other + 1])])
+        ids = np.concatenate(
+            [np.arange(*parts.offsets[part : part + 2])[:4] for part in range(bounds[other], bounds[other + 1])]
+        )
         rows = around.rows_of(ids[::-1])
         taken = around.take(rows, Moment(0, 1, 0, 0), Calls(0, Channel.SAMPLE))
         expected = alone.take(rows, Moment(0, 1, 0, 0), Calls(0, Channel.SAMPLE))

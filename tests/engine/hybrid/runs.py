@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,12 @@ from numpy.typing import NDArray
 from starling.comm.in_process import run_threads
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
+from starling.core.artifact import MANIFEST
 from starling.core.assignment import Assignment
+from starling.engine.hybrid.worker_graph import parts_of_worker
 from starling.store.graph import Graph
+from starling.store.parts_manifest import PartsManifest
+from starling.store.shard_layout import shard_name
 from starling.store.shards import build_parts
 from starling.train.config import RunConfig
 from starling.train.setup import set_up
@@ -59,6 +65,16 @@ def cut(
     assigned = write_assignment(folder / "assignment", assignment, graph.manifest.edges)
     build_parts(graph, assigned, folder / "parts", halo_hops=halo_hops)
     return folder / "parts"
+
+
+def own_copy(parts: Path, machine: Path, here: Iterable[int], workers: int) -> Path:
+    """What one machine has: the manifest and the shards of its own workers."""
+    machine.mkdir(parents=True)
+    shutil.copy(parts / MANIFEST, machine)
+    for worker in here:
+        for part in parts_of_worker(worker, workers, PartsManifest.read(parts).parts):
+            shutil.copytree(parts / shard_name(part), machine / shard_name(part))
+    return machine
 
 
 def unequal_parts(graph: Graph, folder: Path) -> dict[str, Path]:

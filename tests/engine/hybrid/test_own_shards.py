@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ from starling.core.errors import InputError
 from starling.engine.hybrid import gathered_edges as module
 from starling.engine.hybrid.exchange import Calls
 from starling.engine.hybrid.gathered_edges import gathered_edges
-from starling.engine.hybrid.worker_graph import open_worker_graph, parts_of_worker
+from starling.engine.hybrid.worker_graph import open_worker_graph
 from starling.store.graph import Graph
 from starling.store.parts import open_parts
-from starling.store.shard_layout import shard_name
-from tests.engine.hybrid.runs import assert_identical, config_of, cut, learn, learn_together, small_graph
+from tests.engine.hybrid.runs import assert_identical, config_of, cut, learn, learn_together, own_copy, small_graph
 
 PARTS = 5
 GCN: dict[str, Any] = {"name": "gcn", "hidden": 6, "dropout": 0.3}
@@ -39,15 +37,6 @@ def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     }
 
 
-def own_copy(parts: Path, machine: Path, worker: int, workers: int) -> Path:
-    """What one machine has: the manifest and the shards of its worker."""
-    machine.mkdir(parents=True)
-    shutil.copy(parts / "manifest.json", machine)
-    for part in parts_of_worker(worker, workers, PARTS):
-        shutil.copytree(parts / shard_name(part), machine / shard_name(part))
-    return machine
-
-
 @pytest.mark.parametrize(
     ("kind", "strategy"),
     [
@@ -57,14 +46,14 @@ def own_copy(parts: Path, machine: Path, worker: int, workers: int) -> Path:
 )
 def test_own_shards_are_enough(parts: dict[str, Path], tmp_path: Path, kind: str, strategy: dict[str, Any]) -> None:
     together = learn_together(config_of(parts[kind], 2, GCN, strategy), tmp_path / "shared")
-    copies = [own_copy(parts[kind], tmp_path / f"machine-{rank}", rank, 2) for rank in range(2)]
+    copies = [own_copy(parts[kind], tmp_path / f"machine-{rank}", [rank], 2) for rank in range(2)]
     apart = run_threads(2, lambda team: learn(team, config_of(copies[team.rank], 2, GCN, strategy), tmp_path / "apart"))
     for found, expected in zip(apart, together, strict=True):
         assert_identical(found, expected)
 
 
 def test_a_missing_own_shard_is_named(parts: dict[str, Path], tmp_path: Path) -> None:
-    copy = own_copy(parts["edge-cut"], tmp_path / "machine", 0, 2)
+    copy = own_copy(parts["edge-cut"], tmp_path / "machine", [0], 2)
     with pytest.raises(InputError, match="part-00004 is missing"):
         open_parts(copy, [0, 4])
     with pytest.raises(InputError, match="is missing, its manifest says"):
