@@ -12,8 +12,6 @@ import pytest
 
 from starling.comm.team import Team
 from starling.core.errors import InputError
-from starling.engine.data.sample import Sampled
-from starling.engine.data.schedule import Scheduled
 from starling.engine.data.stages import Stages
 from starling.launch.trainer import Trainer
 from starling.store.graph import Graph
@@ -156,20 +154,34 @@ def test_what_cannot_be_is_one_sentence(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_stage_of_ones_own(graph: Graph, parts: Path, tmp_path: Path) -> None:
-    """Any stage can be replaced from Python: here one that notes what it is given, and goes on as before."""
-    seen: list[int] = []
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("hosts", [[0], [0, 1], [0, 0, 1, 1]], ids=lambda hosts: f"{len(hosts)} workers")
+def test_a_stage_of_ones_own(parts: Path, tmp_path: Path, stage: str, hosts: list[int]) -> None:
+    """Any stage can be replaced from Python: here by one that notes what it gives, and goes on as before."""
+    config = data_config(parts, len(hosts), SAGE, {"batch_size": 20, "fanouts": [2, 2]}, epochs=1)
 
-    def noted(stages: Stages) -> Stages:
-        def sample(scheduled: Scheduled) -> Sampled:
-            seen.append(len(scheduled.targets))
-            return stages.sample(scheduled)
+    def work(team: Team) -> tuple[list[str], list[float]]:
+        given: list[str] = []
 
-        return replace(stages, sample=sample)
+        def noted(stages: Stages) -> Stages:
+            def own(item: Any) -> Any:
+                result = getattr(stages, stage)(item)
+                given.append(type(result).__name__)
+                return result
 
-    config = data_config(parts, 1, SAGE, {"batch_size": 20, "fanouts": [2, 2]}, epochs=1)
-    fit(config, tmp_path / "run", stages=noted)
-    assert seen == [20, 16]
+            return replace(stages, **{stage: own})
+
+        result = fit(config, tmp_path / "run", team=team, stages=noted)
+        return given, list(result.losses)
+
+    kinds = dict(zip(STAGES, ("Scheduled", "Sampled", "RowsUnderWay", "FilledBatch", "FilledBatch"), strict=True))
+    expected = learn_on_hosts(config, tmp_path / "plain", hosts)[0].losses
+    for given, losses in on_hosts(hosts, work):
+        assert given == [kinds[stage]] * 2  # 36 targets, 20 a step
+        np.testing.assert_array_equal(losses, expected)
+
+
+def test_stages_of_other_runs_are_refused(graph: Graph, tmp_path: Path) -> None:
     plain = RunConfig.from_tables({"data": {"path": graph.path}, "model": SAGE})
     with pytest.raises(InputError, match="Stages prepare the batches of --parallel data"):
-        fit(plain, tmp_path / "plain", stages=noted)
+        fit(plain, tmp_path / "plain", stages=lambda stages: stages)

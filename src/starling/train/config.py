@@ -114,7 +114,7 @@ class TeamSettings(Record):
             raise InputError(f"{asked} is for --parallel hybrid; with --parallel data nothing of the kind is sent.")
         if self.local_only and self.shuffle == "global":
             raise InputError(
-                "--local-only computes each part's own targets, got --shuffle global, which deals out everybody's."
+                "--local-only computes each part's own targets, got --shuffle global, which deals out everybody's. Leave one out."
             )
         return self
 

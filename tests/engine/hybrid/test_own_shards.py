@@ -52,6 +52,17 @@ def test_own_shards_are_enough(parts: dict[str, Path], tmp_path: Path, kind: str
         assert_identical(found, expected)
 
 
+@pytest.mark.parametrize("local_only", [False, True])
+def test_own_shards_are_enough_for_batches_of_ones_own(parts: dict[str, Path], tmp_path: Path, local_only: bool) -> None:
+    """--parallel data: neighbours and rows of the other machine are asked for."""
+    mini, more = {"name": "mini", "batch_size": 20, "fanouts": [3, 2]}, {"parallel": "data", "local_only": local_only}
+    together = learn_together(config_of(parts["edge-cut"], 2, GCN, mini, **more), tmp_path / "shared")
+    copies = [own_copy(parts["edge-cut"], tmp_path / f"machine-{rank}", [rank], 2) for rank in range(2)]
+    apart = run_threads(2, lambda team: learn(team, config_of(copies[team.rank], 2, GCN, mini, **more), tmp_path / "apart"))
+    for found, expected in zip(apart, together, strict=True):
+        assert_identical(found, expected)
+
+
 def test_a_missing_own_shard_is_named(parts: dict[str, Path], tmp_path: Path) -> None:
     copy = own_copy(parts["edge-cut"], tmp_path / "machine", [0], 2)
     with pytest.raises(InputError, match="part-00004 is missing"):
