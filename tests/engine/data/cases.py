@@ -16,7 +16,7 @@ from starling.comm.team import Team
 from starling.engine.data.stages import Stages
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
-from tests.engine.hybrid.runs import Learnt, config_of, cut, learn
+from tests.engine.hybrid.runs import Learnt, config_of, cut, learn, own_copy
 
 Result = TypeVar("Result")
 
@@ -49,6 +49,13 @@ def on_hosts(hosts: list[int], work: Callable[[Team], Result]) -> list[Result]:
         return work(team)
 
     return run_threads(len(hosts), placed)
+
+
+def machines(parts: Path, folder: Path, hosts: list[int]) -> list[Path]:
+    """For each rank what its machine has: a directory a host, with the shards of that host's ranks and nothing else."""
+    ranks = {host: [rank for rank, at in enumerate(hosts) if at == host] for host in hosts}
+    copies = {host: own_copy(parts, folder / f"host-{host}", here, len(hosts)) for host, here in ranks.items()}
+    return [copies[host] for host in hosts]
 
 
 def learn_on_hosts(config: RunConfig, run: Path, hosts: list[int]) -> list[Learnt]:
