@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from starling.comm.failures import PeerLost, WaitedInVain
 from starling.comm.gloo import GlooMailbox
@@ -366,3 +367,30 @@ def form_a_mixed_team(team: Team, folder: str) -> str:
 
 def test_each_pair_has_its_own_way(tmp_path: Path) -> None:
     assert run_ranks(3, form_a_mixed_team, str(tmp_path), transport="gloo") == ["SwitchMailbox", "SwitchMailbox", "GlooMailbox"]
+
+
+def talk_beside_the_caller(team: Team, folder: str) -> bool:
+    """The caller's own messages and sums have the tags and the moments that the team's have."""
+    from torch.distributed import FileStore  # type: ignore[attr-defined]
+
+    own = form_team(team.rank, team.size, FileStore(f"{folder}/store", team.size), transport="gloo")
+    assert isinstance(own.links, GlooMailbox)
+    peer, theirs, ours = 1 - team.rank, torch.full((4,), 7.0), torch.full((4,), 9.0)
+    coming, got = own.links.receive(peer, tag(0), (4,), torch.float32), torch.empty(4)
+    asked = dist.irecv(got, peer, tag=tag(0))  # both before anything is sent
+    sent = dist.isend(theirs, peer, tag=tag(0))
+    put(own, peer, tag(0), ours)
+    total = torch.ones(3)
+    dist.all_reduce(total)
+    with coming as came:
+        same = torch.equal(came, ours)
+    assert asked is not None
+    assert sent is not None
+    asked.wait()
+    sent.wait()
+    own.links.close()
+    return same and torch.equal(got, theirs) and total.tolist() == [2.0] * 3
+
+
+def test_a_caller_that_has_set_up_torch_distributed(tmp_path: Path) -> None:
+    assert run_ranks(2, talk_beside_the_caller, str(tmp_path), transport="gloo") == [True, True]

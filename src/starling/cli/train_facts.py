@@ -18,6 +18,7 @@ def _team_facts(result: TrainResult) -> list[tuple[str, object]]:
     return [
         ("workers", f"{result.workers}, {result.parallel}, {result.sync}"),
         ("sent an epoch", format_bytes(result.bytes_sent_per_epoch)),
+        *([] if result.cache_hit_rate is None else [("rows in the cache", f"{result.cache_hit_rate:.0%} of other hosts'")]),
         ("a step keeps", f"{format_bytes(result.held_bytes)}; (3 n_in + n_bd) d is {format_bytes(result.formula_bytes)}"),
     ]
 

@@ -42,8 +42,8 @@ def form_team(
     """Join the team that meets at `store`; every worker calls this once, at about the same time.
 
     `transport` "gloo" shares no memory with anybody. Rows on a `device` that is not the processor travel over `backend` of
-    torch.distributed. `wait_limit` is how many seconds a worker waits for a message whose sender is connected. torch.distributed
-    is used as the caller has set it up, or else set up here with Gloo, if some pair needs it.
+    torch.distributed. `wait_limit` is how many seconds a worker waits for a message whose sender is connected. Where some pair
+    needs torch.distributed and the caller has set it up, for itself and with any backend, the team has a group of its own there.
     """
     ledger = Ledger(size)
     if size == 1:
@@ -53,25 +53,25 @@ def form_team(
     near = SharedMemoryMailbox(rank, size, found.links, ledger, wait_limit=wait_limit)
     team = Team(rank, size, near, ledger, near=frozenset(found.links), device=device)
     if not found.are_all:
-        group = _process_group(rank, size, store, wait_limit)  # by everybody, though this one may not need it
+        group = _sockets(rank, size, store, wait_limit)  # by everybody, though this one may not need it
         far = GlooMailbox(rank, size, group, ledger, wait_limit=wait_limit)
         team.mailbox = SwitchMailbox(near, far, found.links.keys()) if found.links else far
     if device.type != "cpu":
-        _process_group(rank, size, store, wait_limit)
+        if not dist.is_initialized():
+            _sockets(rank, size, store, wait_limit)
         apart = dist.new_group(backend=backend, timeout=timedelta(seconds=wait_limit))
         team.device_mailbox = OrderedMailbox(rank, size, apart, ledger, device, wait_limit=wait_limit)
     return team
 
 
-def _process_group(rank: int, size: int, store: Store, wait_limit: float) -> dist.ProcessGroup:
-    if not dist.is_initialized():
-        dist.init_process_group(
-            "gloo",
-            store=PrefixStore("starling/gloo", store),
-            rank=rank,
-            world_size=size,
-            timeout=timedelta(seconds=wait_limit),
-        )
+def _sockets(rank: int, size: int, store: Store, wait_limit: float) -> dist.ProcessGroup:
+    """A group of Gloo's: the first there is, or one beside those of the caller, whose messages it must not meet."""
+    limit = timedelta(seconds=wait_limit)
+    if dist.is_initialized():
+        beside = dist.new_group(backend="gloo", timeout=limit)
+        assert isinstance(beside, dist.ProcessGroup)
+        return beside
+    dist.init_process_group("gloo", store=PrefixStore("starling/gloo", store), rank=rank, world_size=size, timeout=limit)
     assert dist.group.WORLD is not None
     return dist.group.WORLD
 
