@@ -183,3 +183,21 @@ def test_a_graphics_card_for_each_worker(
     monkeypatch.setattr(trainer, "run_workers", None)  # refused before any process starts
     told = refused(capsys, tmp_path, parts, "--workers", 2, "--device", "cuda")
     assert "Expected a graphics card for each of 2 workers, got 1. Pass --workers 1, or --device cpu." in told
+
+
+@pytest.mark.parametrize(
+    ("hops", "flags", "advised"),
+    [(1, (), True), (2, (), False), (1, ("--correct",), False), (1, ("--layers", 1), False), (2, ("--layers", 5), True)],
+    ids=["shallow", "as deep", "corrected", "one layer", "deeper than halos can be"],
+)
+def test_halos_shallower_than_an_averaged_model_are_told(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], hops: int, flags: tuple[Any, ...], advised: bool
+) -> None:
+    path = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2, halo_hops=hops)
+    averaged = ("--parallel", "data", "--sync", "average", "--strategy", "mini", "--run", tmp_path / "run")
+    assert run([str(part) for part in ("train", path, *SMALL, *averaged, *flags, "--json")]) == 0
+    told = capsys.readouterr()
+    json.loads(told.out)  # nothing but the report is on standard output
+    wanted = f"partition with --halo-hops {3 if hops == 2 else 2}, or pass --correct."
+    assert (wanted in told.err) == advised
+    assert told.err.count("starling:") == advised

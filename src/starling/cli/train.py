@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from starling.cli.advice import advise
 from starling.cli.auto import with_choice
 from starling.cli.flags import Json, Quiet
 from starling.cli.output import print_json
@@ -360,6 +361,7 @@ def train(
         tables = with_choice(tables, auto, worker_memory, quiet=quiet)
     result = _fit(tables, run, resume=resume, quiet=quiet or json)
     print_json(result.to_json()) if json else print_result(result)
+    advise(result)
 
 
 def _tables(config: Path | None, flags: dict[str, dict[str, Any]], settings: list[str]) -> list[dict[str, dict[str, Any]]]:

@@ -136,6 +136,8 @@ class SyncSettings(Record):
     """stale: batches each worker computes at once, at most staleness + 1; changes no bit."""
     every: Whole | None = None
     """average: epochs that parts train alone before their models are averaged; 1 by default."""
+    rounds: Whole = 1
+    """average: averagings an epoch, where `every` is 1; between two of them a part computes its share of an epoch's steps."""
     correct: bool = False
     """average: move each mean by some steps on global batches, which see the edges between parts."""
     correct_steps: Whole = 4
@@ -149,8 +151,13 @@ class SyncSettings(Record):
         if self.name != "average" and (self.every or self.correct):
             asked = f"--every {self.every}" if self.every else "--correct"
             raise InputError(f"{asked} is for --sync average; with --sync {self.name} no models are averaged. Leave it out.")
-        if self.name != "average" and (unused := {"correct_steps", "moments"} & self.changed):
+        if self.name != "average" and (unused := {"correct_steps", "moments", "rounds"} & self.changed):
             raise InputError(f"'{min(unused)}' of [sync] is for --sync average, got --sync {self.name}. Leave it out.")
+        if self.rounds > 1 and (self.every or 1) > 1:
+            raise InputError(
+                f"Expected one of --every and 'rounds' of [sync], got an averaging every {self.every} epochs and {self.rounds} of "
+                "them an epoch. Leave one out."
+            )
         if "correct_steps" in self.changed and not self.correct:
             raise InputError("'correct_steps' of [sync] is for --correct, which is off. Pass --correct, or leave it out.")
         if self.name == "average" and (self.staleness or self.in_flight > 1):

@@ -30,30 +30,45 @@ class Steps:
         count: int,
         batches: Iterator[FilledBatch],
         after: Callable[[int, float], None] = lambda _step, _loss: None,
-        *,
-        place: str = "",
     ) -> float:
         """Compute `count` steps, each when its batch is there; gives the mean of their losses, by their shares.
 
-        `after` hears of each step that is done. `place` says where in the epoch this is, for messages of failures.
+        `after` hears of each step that is done.
+        """
+        total, shares = self.of_part(epoch, range(count), batches, after)
+        return total / max(shares, 1)
+
+    def of_part(
+        self,
+        epoch: int,
+        numbers: range,
+        batches: Iterator[FilledBatch],
+        after: Callable[[int, float], None] = lambda _step, _loss: None,
+        *,
+        place: str = "",
+    ) -> tuple[float, float]:
+        """Compute some steps of an epoch; gives the sum of their losses, each times its share, and the sum of shares.
+
+        `place` says where in the epoch this is, for messages of failures.
         """
         shares: list[float] = []
 
         def steps() -> Iterator[Step]:
-            for step in range(1, count + 1):
+            for step in range(numbers.start + 1, numbers.stop + 1):
                 self._team.phase.enter(f"epoch {epoch}, {place}step {step}")
                 batch = next(batches)
                 shares.append(batch.share)
                 for peer, sent in batch.sent.items():
                     self._team.ledger.sent(peer, sent)
-                yield partial(self._measured_loss if step == 1 else self._loss, batch)
+                yield partial(self._loss if shares[1:] else self._measured_loss, batch)
 
         total = 0.0
-        for step, loss in enumerate(self._updates.run(steps()), 1):
+        for number, loss in enumerate(self._updates.run(steps())):
+            step = numbers.start + 1 + number
             self._check(loss, epoch, step)
             after(step, loss)
-            total += loss * shares[step - 1]
-        return total / max(sum(shares), 1)
+            total += loss * shares[number]
+        return total, sum(shares)
 
     def beside(self, epoch: int, batches: Iterator[FilledBatch]) -> None:
         """Compute steps that are no part of an epoch's loss."""

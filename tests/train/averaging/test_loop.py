@@ -24,7 +24,7 @@ from starling.nn.registry import MODELS
 from starling.store.parts import open_parts
 from starling.train import budget
 from starling.train.averaging.loop import AveragingLoop
-from starling.train.averaging.parts_work import PartsEvaluation, PartsWork
+from starling.train.averaging.parts_work import PartsEvaluation, PartsWork, Share
 from starling.train.averaging.setup import set_up_averaging
 from starling.train.config import RunConfig, merged
 from starling.train.prediction import PredictRequest, predict
@@ -62,8 +62,9 @@ def test_one_part_equals_one_process_to_the_bit(place: Path, tmp_path: Path, eve
         {"strategy": {"name": "saint", "count": 10, "coverage": 5}, "optimizer": {"name": "sgd", "momentum": 0.9}},
         {"data": {"normalize": "standard"}, "model": {"jump": "cat"}, "run": {"memory": 640 << 20}},
         {"sync": {"moments": "average", "correct": True}},
+        {"sync": {"rounds": 3, "correct": True, "correct_steps": 1}, "strategy": {"batch_size": 2}},
     ],
-    ids=["mini", "corrected", "global", "cluster", "saint", "scaled", "moments"],
+    ids=["mini", "corrected", "global", "cluster", "saint", "scaled", "moments", "rounds"],
 )
 def test_any_number_of_workers_gives_the_same_bits(place: Path, tmp_path: Path, changes: Tables) -> None:
     path = place / "five" / "parts"
@@ -74,6 +75,69 @@ def test_any_number_of_workers_gives_the_same_bits(place: Path, tmp_path: Path, 
         for found in train(path, tmp_path / str(workers), workers, changes):
             assert_identical(found, alone)
             assert found.workers == workers
+
+
+def test_shares_of_an_epoch_are_its_steps_in_order() -> None:
+    assert [list(Share(number, 3).of(8)) for number in range(3)] == [[0, 1], [2, 3, 4], [5, 6, 7]]
+    assert [list(Share(number, 3).of(2)) for number in range(3)] == [[], [0], [1]], "fewer steps than rounds: none in some"
+    assert list(Share(0, 1).of(5)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("moments", ["local", "average"])
+def test_rounds_of_one_part_are_the_steps_of_one_process(place: Path, tmp_path: Path, moments: str) -> None:
+    """The mean of one model is that model, however often it is taken."""
+    sync: Tables = {"sync": {"rounds": 3, "moments": moments}}
+    (found,) = train(place / "one" / "parts", tmp_path / "average", 1, sync)
+    alone = Trainer(tables(place / "g", ONE_PROCESS), run=tmp_path / "alone").fit()
+    assert found.scores == alone.scores
+    assert found.losses == pytest.approx(alone.losses, rel=1e-12), "sums of losses are added up by rounds"
+    for name, value in weights(alone).items():
+        assert torch.equal(weights(found)[name], value), name
+
+
+def test_a_round_for_every_step_with_whole_halos_is_the_gradient_of_all_parts(place: Path, tmp_path: Path) -> None:
+    """With `sgd`, halos as deep as the model and one step a round, means of models are means of gradients: a slow twin."""
+    path, sizes = place / "two-hops" / "parts", [0] * PARTS
+    for part in range(PARTS):
+        sizes[part] = int(np.asarray(open_parts(path).shard(part).node_table("train")).sum())
+    full: Tables = {
+        "strategy": {"name": "mini", "fanouts": "all,all", "batch_size": max(sizes)},
+        "optimizer": {"name": "sgd", "lr": 0.3},
+        "run": {"epochs": 3, "evaluate_every": 3},
+        "model": {"dropout": 0.0},
+        "sync": {"rounds": 2},
+    }
+    (found,) = train(path, tmp_path / "average", 1, full)
+    whole: Tables = {"strategy": {"batch_size": sum(sizes)}}  # all targets a step, once an epoch
+    alone = Trainer(tables(place / "g", full, {"sync": {"rounds": 1}}, whole, ONE_PROCESS), run=tmp_path / "alone").fit()
+    for name, value in weights(alone).items():
+        torch.testing.assert_close(weights(found)[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_more_rounds_average_more_often(place: Path, tmp_path: Path) -> None:
+    """Each averaging takes a share of every part's steps, begins with the mean before it, and is sent."""
+    path, begun, sent = place / "five" / "parts", list[tuple[int, int, bytes]](), {}
+    original = AveragingLoop._train_part
+
+    def watched(self: AveragingLoop, part: Any, epochs: range, share: Share, rates: Any) -> Any:
+        weights_now = torch.cat([value.detach().reshape(-1) for value in self._model.parameters()])
+        begun.append((share.number, part.part, weights_now.numpy().tobytes()))
+        return original(self, part, epochs, share, rates)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AveragingLoop, "_train_part", watched)
+        train(path, tmp_path / "watched", 1, {"sync": {"rounds": 2}, "run": {"epochs": 1}, "strategy": {"batch_size": 2}})
+    assert [(number, part) for number, part, _ in begun] == [(0, 0), (0, 1), (0, 3), (1, 0), (1, 1), (1, 3)]
+    assert (
+        len({model for number, _, model in begun if number == 0}) == len({model for number, _, model in begun if number}) == 1
+    )
+    assert begun[0][2] != begun[3][2]
+    for rounds in (1, 2):
+        changes: Tables = {"sync": {"rounds": rounds, "moments": "local"}, "run": {"epochs": 1}}
+        found = train(path, tmp_path / str(rounds), 2, changes)[0]
+        line = json.loads((tmp_path / str(rounds) / "metrics.jsonl").read_text())
+        sent[rounds] = sum(sum(worker["bytes_to"]) for worker in line["workers"])
+    assert sent[2] - sent[1] == 2 * 8 * sum(value.numel() for value in found.model.parameters()), "one message each way"
 
 
 def test_a_round_is_the_weighted_mean_of_parts_trained_alone(place: Path, tmp_path: Path) -> None:
@@ -229,6 +293,8 @@ BAD: list[tuple[Tables, str]] = [
     ({"sync": {"every": 0}}, "every"),
     ({"strategy": {"name": "cohesive"}}, "cohesive batches are found on the whole graph"),
     ({"sync": {"correct_steps": 2}}, "is for --correct, which is off"),
+    ({"sync": {"rounds": 2, "every": 3}}, "got an averaging every 3 epochs and 2 of them an epoch. Leave one out"),
+    ({"sync": {"name": "gradient", "rounds": 2}}, "is for --sync average, got --sync gradient"),
 ]
 
 

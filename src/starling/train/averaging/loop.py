@@ -1,8 +1,9 @@
 """`--sync average`: a model for each part, trained alone for some epochs, then the mean of them all (CATGNN §3.3).
 
-A round is `every` epochs. Every part begins it with the common weights and trains on its own nodes and its halo; the models are
-averaged by training nodes; the mean is, if asked for, corrected on global batches, then evaluated, exactly, on the whole graph. A
-worker takes its parts in turn, so results do not depend on how many workers there are: models belong to parts.
+A round is `every` epochs, or one of `rounds` equal shares of an epoch. Every part begins it with the common weights and trains on
+its own nodes and its halo; the models are averaged by training nodes; the mean is, if asked for, corrected on global batches, and
+after epochs it is evaluated, exactly, on the whole graph. A worker takes its parts in turn, so results do not depend on how many
+workers there are: models belong to parts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from starling.engine.data.part_source import PartSource
 from starling.plan.background import Background
 from starling.train.averaging.correction import GlobalBatches
 from starling.train.averaging.model_average import ModelSum, carried, flatten, unflatten
-from starling.train.averaging.parts_work import PartsWork
+from starling.train.averaging.parts_work import PartsWork, Share
 from starling.train.journal import Journal
 from starling.train.learning import Learning, schedule_of, updates_of
 from starling.train.optimizers import clock_of, make_optimizer, moments_of, remembered, state_with
@@ -83,7 +84,7 @@ class AveragingLoop:
                 if self._journal.out_of_patience:
                     break
                 last = min(first + every - 1, epochs)
-                self._train_round(range(first, last + 1))
+                self._train_epochs(range(first, last + 1))
                 yield last
 
     def state(self) -> dict[str, Any]:
@@ -110,43 +111,50 @@ class AveragingLoop:
         for part, moments in {**own["moments"], _CORRECTION: state["correction"]}.items():
             self._moments[part] = state_with(self._optimizer, moments)
 
-    def _train_round(self, epochs: range) -> None:
-        """Train every own part from the common weights, average, correct, evaluate."""
-        began, team, source = time.monotonic(), self._team, self._parts.source
-        team.ledger.close()  # what evaluation took is not this round's
-        self._round += 1
+    def _train_epochs(self, epochs: range) -> None:
+        """The epochs of a round, or the rounds of an epoch; then evaluate."""
+        began = time.monotonic()
+        self._team.ledger.close()  # what evaluation took is not this round's
         self._model.train()
         rates = self._rates(len(epochs))
-        common, models = flatten(self._carried), ModelSum(team, sum(value.numel() for value in self._carried))
-        losses: list[list[float]] = []
-        with self._parts.shelf.turns(self._parts.trained) as parts:
-            for number, part in enumerate(parts, 1):
-                unflatten(common, self._carried)
-                losses.append(self._train_part(part, epochs, rates))
-                models.add(source.train_sizes[part.part], flatten(self._carried))
-                self._journal.watch.step(epochs.start, number, losses[-1][-1])
-                del part  # before the next one is read
-        team.phase.enter(f"averaging after epoch {epochs[-1]}")
-        total = sum(source.train_sizes)
-        with team.ledger.time("reducing"):
-            unflatten(models.mean(self._tag(_MEAN), total), self._carried)
-        if self._sync.correct:
-            self._correct(epochs[-1], rates[-1])
-        means = self._mean_losses(np.array(losses).reshape(-1, len(epochs)), total)
+        sums = np.zeros((len(self._parts.trained), len(epochs), 2))
+        for number in range(self._sync.rounds):
+            sums += self._train_round(epochs, Share(number, self._sync.rounds), rates)
+        means = self._mean_losses(sums[..., 0] / np.maximum(sums[..., 1], 1))
         self._record(epochs, rates, means, time.monotonic() - began)
 
-    def _train_part(self, part: PartSource, epochs: range, rates: list[float]) -> list[float]:
-        """Some epochs on one part; the loss of each."""
-        losses, lessons = [], self._parts.lessons(part)
+    def _train_round(self, epochs: range, share: Share, rates: list[float]) -> NDArray[np.float64]:
+        """Train every own part from the common weights, average, correct; sums of losses and their shares [parts, epochs, 2]."""
+        team, source, own = self._team, self._parts.source, self._parts.trained
+        self._round += 1
+        common, models = flatten(self._carried), ModelSum(team, sum(value.numel() for value in self._carried))
+        sums = np.zeros((len(own), len(epochs), 2))
+        with self._parts.shelf.turns(own) as parts:
+            for number, part in enumerate(parts):
+                unflatten(common, self._carried)
+                sums[number] = self._train_part(part, epochs, share, rates)
+                models.add(source.train_sizes[part.part], flatten(self._carried))
+                seen = (share.number * len(own) + number + 1) // share.rounds
+                self._journal.watch.step(epochs.start, seen, sums[number, -1, 0] / max(sums[number, -1, 1], 1))
+                del part  # before the next one is read
+        team.phase.enter(f"averaging after epoch {epochs[-1]}")
+        with team.ledger.time("reducing"):
+            unflatten(models.mean(self._tag(_MEAN), sum(source.train_sizes)), self._carried)
+        if self._sync.correct:
+            self._correct(epochs[-1], rates[-1])
+        return sums
+
+    def _train_part(self, part: PartSource, epochs: range, share: Share, rates: list[float]) -> list[tuple[float, float]]:
+        """A share of some epochs on one part; for each the sum of its losses, and of their shares."""
+        sums, lessons = [], self._parts.lessons(part)
         if self._sync.moments == "reset":
             self._moments.pop(part.part, None)
         self._optimizer.state = self._moments[_ALL if self._sync.moments == "average" else part.part]
-        with Background(lessons.batches(epochs), stage="preparing batches") as batches:
+        with Background(lessons.batches(epochs, share), stage="preparing batches") as batches:
             for epoch, rate in zip(epochs, rates, strict=True):
                 self._set_rate(rate)
-                count = lessons.strategy.steps_per_epoch
-                losses.append(self._steps.of_epoch(epoch, count, batches, place=f"part {part.part}, "))
-        return losses
+                sums.append(self._steps.of_part(epoch, lessons.steps(share), batches, place=f"part {part.part}, "))
+        return sums
 
     def _correct(self, epoch: int, rate: float) -> None:
         """Move the mean by some steps on global batches, at the first worker; the others get its weights."""
@@ -176,11 +184,12 @@ class AveragingLoop:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 
-    def _mean_losses(self, mine: NDArray[np.float64], total: int) -> list[float]:
+    def _mean_losses(self, mine: NDArray[np.float64]) -> list[float]:
         """The loss of each epoch over all parts, weighted by training nodes and added in the order of parts."""
         told = self._team.all_lists(self._tag(_LOSSES), mine.reshape(-1).view(np.int64))
         losses = np.concatenate(told).view(np.float64).reshape(-1, mine.shape[1])
-        share = np.array([size for size in self._parts.source.train_sizes if size]) / total
+        sizes = self._parts.source.train_sizes
+        share = np.array([size for size in sizes if size]) / sum(sizes)
         means: list[float] = (share[:, None] * losses).sum(axis=0).tolist()
         return means
 

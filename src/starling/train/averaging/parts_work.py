@@ -110,6 +110,18 @@ def evaluate_part_by_part(path: Path, team: Team, request: SourceRequest, memory
     return found
 
 
+@dataclass(frozen=True)
+class Share:
+    """One of an epoch's `rounds`, by number: the steps from one averaging to the next."""
+
+    number: int
+    rounds: int
+
+    def of(self, steps: int) -> range:
+        """Which of a part's steps these are; a part with fewer steps than rounds has none in some."""
+        return range(self.number * steps // self.rounds, (self.number + 1) * steps // self.rounds)
+
+
 @dataclass(frozen=True, eq=False)
 class Lessons:
     """Steps on one part: its own nodes, their neighbours in the part and its halo, nothing else."""
@@ -117,11 +129,15 @@ class Lessons:
     strategy: Strategy
     filler: Filler
 
-    def batches(self, epochs: range) -> Iterator[FilledBatch]:
-        """The filled batches of some epochs."""
+    def steps(self, share: Share) -> range:
+        """The steps of a share of an epoch."""
+        return share.of(self.strategy.steps_per_epoch)
+
+    def batches(self, epochs: range, share: Share) -> Iterator[FilledBatch]:
+        """The filled batches of a share of each of some epochs."""
         for epoch in epochs:
-            for plan in self.strategy.plans(epoch):
-                yield self.filler.fill(plan)
+            for step in self.steps(share):
+                yield self.filler.fill(self.strategy.plan(epoch, step))
 
 
 @dataclass(eq=False)
