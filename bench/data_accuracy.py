@@ -17,13 +17,15 @@ processes; with `average` one worker takes all parts in turn, which has the bits
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import os
 import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 os.environ.setdefault("STARLING_THREADS", "1")
@@ -64,15 +66,46 @@ OWN: dict[str, Tables] = {
     "gat": {"model": {"name": "gat", "heads": 4}},
     "sage": {"model": {"name": "sage"}, "strategy": {"fanouts": "25,10"}},
 }
-PLAIN, TWO_HOPS = "as in the table", "`--halo-hops 2`"
-VARIANTS: dict[str, Tables] = {
-    PLAIN: {"sync": {"moments": "average"}},
-    TWO_HOPS: {"sync": {"moments": "average"}},
-    "`--correct`": {"sync": {"moments": "average", "correct": True}},
-    '`moments = "local"`': {"sync": {"moments": "local"}},
-    '`moments = "reset"`': {"sync": {"moments": "reset"}},
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to average: settings of the run that averages, and of all runs that it is compared with, one process included."""
+
+    own: Tables
+    hops: int = 1
+    """Of halo."""
+    batches: int = 1
+    """A part's batches in shares of one process's."""
+    rate: Callable[[int], float] = lambda parts: 1.0
+    """A part's learning rate beside one process's."""
+    shared: Tables = field(default_factory=dict)
+
+
+AVERAGED: Tables = {"sync": {"moments": "average"}}
+ROOT, TWO_HOPS_ROOT = "one hop, rate times √parts", "two hops, rate times √parts"
+PLAIN, ONE_HOP, TWO_HOPS = "as in the table", "`--halo-hops 1`", "`--halo-hops 2`"
+IN_TABLE = "two hops, rate times √parts, 3 rounds an epoch"
+OFTEN: Tables = {"sync": {"moments": "average", "rounds": 3}}
+LONG: Tables = {"run": {"epochs": 300, "patience": 100}}
+WAYS: dict[str, Way] = {
+    ONE_HOP: Way(AVERAGED),
+    TWO_HOPS: Way(AVERAGED, hops=2),
+    "`--correct`": Way({"sync": {"moments": "average", "correct": True}}),
+    '`moments = "local"`': Way({"sync": {"moments": "local"}}),
+    '`moments = "reset"`': Way({"sync": {"moments": "reset"}}),
+    ROOT: Way(AVERAGED, rate=math.sqrt),
+    "two hops, twice the rate": Way(AVERAGED, hops=2, rate=lambda parts: 2.0),
+    TWO_HOPS_ROOT: Way(AVERAGED, hops=2, rate=math.sqrt),
+    IN_TABLE: Way(OFTEN, hops=2, rate=math.sqrt),
+    "two hops, 3 rounds an epoch": Way(OFTEN, hops=2),
+    "one hop, rate times √parts, 3 rounds an epoch": Way(OFTEN, rate=math.sqrt),
+    "two hops, batches times 4": Way(AVERAGED, hops=2, batches=4),
+    "two hops, batches times 4, twice the rate": Way(AVERAGED, hops=2, batches=4, rate=lambda parts: 2.0),
+    "two hops, all sides 300 epochs": Way(AVERAGED, hops=2, shared=LONG),
+    "two hops, all sides cosine": Way(AVERAGED, hops=2, shared={"schedule": {"name": "cosine"}, "run": {"patience": 0}}),
+    "two hops, `--correct`": Way({"sync": {"moments": "average", "correct": True}}, hops=2),
 }
-"""Ways to average; two hops of halo are for the partitioner."""
 
 
 @dataclass(frozen=True)
@@ -94,20 +127,35 @@ class Run:
 
     @property
     def how(self) -> Tables:
-        """How models are averaged, if they are."""
-        return VARIANTS[self.variant] if self.sync == "average" else {}
+        """How models are averaged, if they are, and what all runs of a way share."""
+        way = WAYS.get(self.variant)
+        if way is None:
+            return {}
+        rate = round(COMMON["optimizer"]["lr"] * way.rate(self.parts), 5)
+        faster = {} if way.rate(self.parts) == 1 else {"optimizer": {"lr": rate}}
+        return merge(way.shared, way.own, faster) if self.sync == "average" else way.shared
+
+    @property
+    def alone(self) -> Run:
+        """One process that this is compared with."""
+        shared = self.variant in WAYS and WAYS[self.variant].shared
+        return replace(self, parts=0, sync="gradient", variant=self.variant if shared else PLAIN)
 
 
-def all_runs(seeds: int, graphs: list[str], models: tuple[str, ...], syncs: list[str], variants: bool) -> Iterator[Run]:
-    """Seed by seed, so that a script that is stopped has whole rows of few seeds."""
+def all_runs(seeds: int, graphs: list[str], models: tuple[str, ...], syncs: list[str], ways: list[str]) -> Iterator[Run]:
+    """Seed by seed, so that a script that is stopped has whole rows of few seeds; `ways` to average instead of the table."""
     for graph in (graph for graph in CASES if graph in graphs):
-        for seed in range(seeds):
-            for model in models:
-                yield Run(graph, model, seed)
-                if variants:
-                    yield from (Run(graph, model, seed, PARTS[-1], "average", variant) for variant in VARIANTS)
-                else:
-                    yield from (Run(graph, model, seed, parts, sync) for parts in PARTS for sync in syncs)
+        for seed, model in itertools.product(range(seeds), models):
+            if ways:
+                runs = [Run(graph, model, seed, PARTS[-1], "average", way) for way in ways]
+            else:
+                runs = [_in_parts(graph, model, seed, parts, sync) for parts in PARTS for sync in syncs]
+            yield from dict.fromkeys(some for run in runs for some in (run.alone, run))
+
+
+def _in_parts(graph: str, model: str, seed: int, parts: int, sync: str) -> Run:
+    """A run of the table."""
+    return Run(graph, model, seed, parts, sync, IN_TABLE if sync == "average" else PLAIN)
 
 
 def settings_of(run: Run, path: Path) -> Tables:
@@ -116,7 +164,8 @@ def settings_of(run: Run, path: Path) -> Tables:
     train_nodes = (PartsManifest if run.parts else GraphManifest).read(path).splits["train"]
     batch = min(train_nodes, max(SMALLEST_BATCH, train_nodes // STEPS))
     if run.parts and run.sync == "average":
-        batch = max(8, batch // run.parts)  # as many steps an epoch as one process
+        share = max(8, batch // run.parts)  # as many steps an epoch as one process
+        batch = share * (WAYS[run.variant].batches if run.variant in WAYS else 1)
     data: Tables = {"team": {"parallel": "data", "workers": workers}, "sync": {"name": run.sync}} if run.parts else {}
     return merge(
         COMMON,
@@ -135,7 +184,7 @@ def settings_of(run: Run, path: Path) -> Tables:
 def train(run: Run, data: Path, scratch: Path) -> Line:
     """Do one run; a JSON line."""
     began = time.process_time()
-    hops = 2 if run.variant == TWO_HOPS else 1
+    hops = WAYS[run.variant].hops if run.variant in WAYS else 1
     path = prepare_parts(CASES[run.graph], data, scratch, run.seed, run.parts, halo_hops=hops)
     config = RunConfig.from_tables(settings_of(run, path))
     shutil.rmtree(scratch / "run", ignore_errors=True)
@@ -162,7 +211,7 @@ def render(done: dict[str, Line], seeds: int) -> str:
             continue
         cells = []
         for sync, parts in heads:
-            pairs = [(run, cut) for run in alone if (cut := replace(run, parts=parts, sync=sync)).key in done]
+            pairs = [(run, cut) for run in alone if (cut := _in_parts(graph, model, run.seed, parts, sync)).key in done]
             if not pairs:
                 cells.append("–")
                 continue
@@ -185,11 +234,11 @@ def render_variants(done: dict[str, Line], seeds: int) -> str:
     out = ["| graph | model | averaging | validation | test | best epoch | seeds |", "|---|---|---|---:|---:|---:|---:|"]
     for graph, model in ((graph, model) for graph in CASES for model in MODELS):
         rows = []
-        for name in VARIANTS:
+        for name in WAYS:
             cut = [run for seed in range(seeds) if (run := Run(graph, model, seed, PARTS[-1], "average", name)).key in done]
-            cut = [run for run in cut if Run(graph, model, run.seed).key in done]
+            cut = [run for run in cut if run.alone.key in done]
             if cut:
-                alone = [Run(graph, model, run.seed) for run in cut]
+                alone = [run.alone for run in cut]
                 scores = [points(done, cut, score) for score in ("val", "test")]
                 less = [mean - points(done, alone, score) for mean, score in zip(scores, ("val", "test"), strict=True)]
                 cells = " | ".join(f"{mean:.2f} ({off:+.2f})" for mean, off in zip(scores, less, strict=True))
@@ -207,12 +256,15 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--syncs", default=",".join(SYNCS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--variants", action="store_true", help="ways to average, at 16 parts")
+    parser.add_argument(
+        "--variants", nargs="?", const="; ".join(WAYS), default="", help="ways to average, at 16 parts: all, or A; B"
+    )
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     graphs, models, syncs = asked.graphs.split(","), tuple(asked.models.split(",")), asked.syncs.split(",")
-    wanted = () if asked.render else all_runs(asked.seeds, graphs, models, syncs, asked.variants)
+    ways = [way for way in asked.variants.split("; ") if way]
+    wanted = () if asked.render else all_runs(asked.seeds, graphs, models, syncs, ways)
     with tempfile.TemporaryDirectory(prefix="starling-data-accuracy-") as scratch:
         done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), "test {test:.4f}  {cpu_seconds} s")
     write_table("model-averaging.md", "data_accuracy", render(done, asked.seeds))
