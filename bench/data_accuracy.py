@@ -9,8 +9,9 @@ script may be stopped at any time. The tables go to docs/model-averaging.md.
 
 As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, at most 100 epochs, test
 accuracy at the best validation; unlike it 64 hidden units instead of 256, and a run ends after 30 epochs without a better one. A
-step has a tenth of the training nodes, and at least 128, of all workers together; with `average` each part has its share of these
-(the paper: 512 each). With `gradient` two workers share the parts, as threads of one process, whose losses have the bits of
+step has a tenth of the training nodes, and at least 128, of all workers together; with `average` each part has its share of these,
+two hops of halo, three averagings an epoch and the rate times the root of parts (the paper: 512 each, one hop, one averaging). With
+`gradient` two workers share the parts, as threads of one process, whose losses have the bits of
 processes; with `average` one worker takes all parts in turn, which has the bits of any number.
 """
 
@@ -24,7 +25,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -199,6 +200,11 @@ def points(done: dict[str, Line], runs: Iterable[Run], name: str = "test") -> fl
     return statistics.mean(100 * done[run.key][name] for run in runs)
 
 
+def standard_error(values: Sequence[float]) -> float | None:
+    """Of the mean of some values, where there are two or more."""
+    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
+
+
 def render(done: dict[str, Line], seeds: int) -> str:
     """Mean test scores, and the difference to one process on the same seeds in points."""
     heads = [(sync, parts) for sync in SYNCS for parts in PARTS]
@@ -217,16 +223,40 @@ def render(done: dict[str, Line], seeds: int) -> str:
                 continue
             mean = points(done, (cut for _, cut in pairs))
             less = mean - points(done, (run for run, _ in pairs))
-            apart = [points(done, [cut]) - points(done, [run]) for run, cut in pairs]
-            error = statistics.stdev(apart) / len(apart) ** 0.5 if len(apart) > 1 else None
-            few = f", {len(pairs)} seeds" if len(pairs) < len(alone) else ""
+            error = standard_error([points(done, [cut]) - points(done, [run]) for run, cut in pairs])
+            few = f", {len(pairs)} seed{'s' if len(pairs) > 1 else ''}" if len(pairs) < len(alone) else ""
             cells.append(f"{mean:.2f} ({less:+.2f}{'' if error is None else f' ± {error:.2f}'}{few})")
             within += less >= -0.5
             if less < -0.5:
-                beyond.append(f"{graph} {model} {sync} {parts} ({less:+.2f})")
+                told = "one seed" if error is None else f"{len(pairs)} seeds, {-less / max(error, 0.005):.1f} standard errors"
+                beyond.append(f"{graph} {model} {sync} {parts} ({less:+.2f}, {told})")
         out.append(f"| {graph} | {model} | {points(done, alone):.2f} | {' | '.join(cells)} | {len(alone)} |")
     said = f"{within} of {within + len(beyond)} means are at most 0.5 points below one process"
     return "\n".join([*out, "", said + (f"; beyond: {'; '.join(beyond)}." if beyond else ".")])
+
+
+def render_graphs(done: dict[str, Line], seeds: int) -> str:
+    """Differences to one process by graph and sync, over all models, parts and seeds: those of a seed share their one process."""
+    out = ["| graph | sync | validation | test | best epoch, of one process | runs |", "|---|---|---:|---:|---:|---:|"]
+    for graph, sync in itertools.product(CASES, SYNCS):
+        groups = [
+            [run for parts in PARTS if (run := _in_parts(graph, model, seed, parts, sync)).key in done]
+            for model, seed in itertools.product(MODELS, range(seeds))
+            if Run(graph, model, seed).key in done
+        ]
+        groups = [group for group in groups if group]
+        if not groups:
+            continue
+        cells = []
+        for score in ("val", "test"):
+            means = [points(done, group, score) - points(done, [group[0].alone], score) for group in groups]
+            error = standard_error(means)
+            cells.append(f"{statistics.mean(means):+.2f}" + ("" if error is None else f" ± {error:.2f}"))
+        epochs = [statistics.mean(done[run.key]["best_epoch"] for run in group) for group in groups]
+        alone = statistics.mean(done[group[0].alone.key]["best_epoch"] for group in groups)
+        cells.append(f"{statistics.mean(epochs):.0f}, {alone:.0f}")
+        out.append(f"| {graph} | {sync} | {' | '.join(cells)} | {sum(map(len, groups))} |")
+    return "\n".join(out)
 
 
 def render_variants(done: dict[str, Line], seeds: int) -> str:
@@ -268,6 +298,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="starling-data-accuracy-") as scratch:
         done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), "test {test:.4f}  {cpu_seconds} s")
     write_table("model-averaging.md", "data_accuracy", render(done, asked.seeds))
+    write_table("model-averaging.md", "data_accuracy_graphs", render_graphs(done, asked.seeds))
     write_table("model-averaging.md", "averaging_variants", render_variants(done, asked.seeds))
 
 
