@@ -10,9 +10,9 @@ script may be stopped at any time. The tables go to docs/model-averaging.md.
 As in the paper GCN and GAT take all neighbours, GraphSAGE samples 25 and 10, two layers, Adam at 0.01, at most 100 epochs, test
 accuracy at the best validation; unlike it 64 hidden units instead of 256, and a run ends after 30 epochs without a better one. A
 step has a tenth of the training nodes, and at least 128, of all workers together; with `average` each part has its share of these,
-two hops of halo, three averagings an epoch and the rate times the root of parts (the paper: 512 each, one hop, one averaging). With
-`gradient` two workers share the parts, as threads of one process, whose losses have the bits of
-processes; with `average` one worker takes all parts in turn, which has the bits of any number.
+two hops of halo, three averagings an epoch and the rate times the root of parts (the paper: 512 each, one hop, one averaging).
+With `gradient` two workers share the parts, as threads of one process, whose losses have the bits of processes; with `average` one
+worker takes all parts in turn, which has the bits of any number.
 """
 
 from __future__ import annotations
