@@ -57,6 +57,7 @@ TEAMS: dict[str, Tables] = {
     "average, corrected": merged(AVERAGE, {"sync": {"correct": True}}) | ADAM,
     "average, local moments": merged(AVERAGE, {"sync": {"moments": "local", "correct": True}}) | ADAM,
     "average, moments forgotten": merged(AVERAGE, {"sync": {"moments": "reset"}}) | ADAM,
+    "average, rounds of an epoch": merged(AVERAGE, {"sync": {"every": 1, "rounds": 2, "correct": True}}) | ADAM,
 }
 
 
