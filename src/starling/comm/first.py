@@ -20,12 +20,12 @@ def from_first(team: Team, tag: int, values: Tensor) -> Tensor:
         return came.clone()
 
 
-def bytes_from_first(team: Team, tag: int, given: bytes | None) -> bytes:
+def bytes_from_first(team: Team, tag: int, given: bytes) -> bytes:
     """The first worker's bytes, on everybody; what others give does not count."""
     if team.size == 1:
-        return given or b""
-    length = int(team.all_lists(tag, np.array([len(given or b"")]))[0][0])
-    mine = _as_tensor(given or b"") if team.rank == 0 else torch.empty(length, dtype=torch.uint8)
+        return given
+    length = int(team.all_lists(tag, np.array([len(given)]))[0][0])
+    mine = _as_tensor(given) if team.rank == 0 else torch.empty(length, dtype=torch.uint8)
     return from_first(team, tag, mine).numpy().tobytes()
 
 
