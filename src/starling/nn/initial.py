@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -11,6 +14,15 @@ from torch import Generator, Tensor, nn
 from starling.core.keyed import stream_key
 
 Module = TypeVar("Module", bound=nn.Module)
+_SHARED = threading.RLock()  # torch has one generator for all threads of a process
+
+
+@contextmanager
+def torch_seeded(seed: int) -> Iterator[None]:
+    """Torch's own generator, seeded and kept from other threads, for modules that draw from it and take no other."""
+    with _SHARED:
+        torch.manual_seed(seed)
+        yield
 
 
 class Draws:
@@ -40,8 +52,7 @@ class Draws:
             for key, weight in module.named_parameters():
                 self.uniform(f"{name}{key}", weight, 1 / math.sqrt(max(columns, 1)))
             return
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._key(name))
+        with _SHARED, torch.random.fork_rng(devices=[]), torch_seeded(self._key(name)):
             for part in module.modules():
                 reset = getattr(part, "reset_parameters", None)
                 if callable(reset):

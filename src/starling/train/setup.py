@@ -24,6 +24,7 @@ from starling.infer.timed import PastInference
 from starling.nn.decoders import LinkModel, make_decoder
 from starling.nn.gather import Copy, Reduce
 from starling.nn.graph import local_graph
+from starling.nn.initial import torch_seeded
 from starling.nn.model import LayeredModel
 from starling.nn.registry import ModelSpec, build_model, model_settings
 from starling.nn.reuse import Constants
@@ -262,7 +263,6 @@ def shapes_of(source: Source, outputs: int) -> Shapes:
 
 def make_model(config: RunConfig, shapes: Shapes, device: torch.device | None = None) -> nn.Module:
     """The model with its initial weights, on its device: the run's, or this worker's."""
-    torch.manual_seed(config.run.seed)  # for what a user's model draws itself
     spec = ModelSpec(
         config.model.name,
         shapes.features,
@@ -272,7 +272,8 @@ def make_model(config: RunConfig, shapes: Shapes, device: torch.device | None = 
         type_widths=shapes.type_widths,
         settings=resolved_model(config.model),
     )
-    model = build_model(spec, config.run.seed)
+    with torch_seeded(config.run.seed):  # for what a user's model draws itself
+        model = build_model(spec, config.run.seed)
     if config.task.name == "link":
         model = LinkModel(model, make_decoder(config.link.decoder, shapes.outputs, shapes.relations, config.run.seed))
     return model.to(config.run.device if device is None else device)
