@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from starling.comm.failures import PeerLost, WaitedInVain
-from starling.comm.gloo import GlooMailbox
+from starling.comm.gloo import GlooMailbox, Groups
 from starling.comm.shared_memory import SharedMemoryMailbox
 from starling.comm.switch import form_team
 from starling.comm.tags import Channel, make_tag
@@ -300,7 +300,7 @@ def wait_in_vain(team: Team) -> str:
     assert group is not None
     try:
         if team.rank == 0:
-            GlooMailbox(0, 2, group, team.ledger, wait_limit=0.2).receive_list(1, tag(4))
+            GlooMailbox(0, 2, Groups(group, group), team.ledger, wait_limit=0.2).receive_list(1, tag(4))
     except WaitedInVain as error:
         return str(error)
     time.sleep(0.6)
@@ -312,6 +312,28 @@ def test_a_message_that_does_not_come_over_gloo() -> None:
         "Waited 0.2 s in vain for message 0 of step 4 (forward) of worker 1.",
         "lived",
     ]
+
+
+def meet_in_the_group(team: Team) -> list[bool]:
+    """What batches are made over travels in a process group of its own: a plain receive there gets it."""
+    mailbox = team.links
+    assert isinstance(mailbox, GlooMailbox)
+    groups = {True: mailbox._groups.background, False: mailbox._groups.training}
+    assert groups[True] is not groups[False]
+    kinds = [(channel, channel in (Channel.PLAN, Channel.SAMPLE, Channel.FETCH)) for channel in Channel]
+    peer = 1 - team.rank
+    for channel, _ in kinds:
+        put(team, peer, tag(1, 0, channel), numbers(team.rank, peer, channel, 9))
+    equal = []
+    for channel, behind in kinds:
+        rows = torch.empty(9)
+        dist.recv(rows, peer, group=groups[behind], tag=tag(1, 0, channel))
+        equal.append(torch.equal(rows, numbers(peer, team.rank, channel, 9)))
+    return equal
+
+
+def test_batches_are_made_over_a_process_group_of_their_own() -> None:
+    assert run_ranks(2, meet_in_the_group, transport="gloo") == [[True] * len(Channel)] * 2
 
 
 def leave_early(team: Team) -> bool:

@@ -4,6 +4,9 @@ Gloo carries tags, moves bytes in a thread of its own, and begins a transfer whe
 live until it was received; Gloo says so only to a thread that waits, hence one such thread for each peer. And so it pays to ask for
 messages before sending and before computing: rows that nobody has asked for yet do not travel, and a question that is put after
 rows were sent the other way arrives behind them.
+
+There are two process groups, with sockets of their own: one for training, and one for the batches that are made beside it, whose
+rows would else stand in the way of training's.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
@@ -24,19 +28,32 @@ from torch import Tensor
 from starling.comm.failures import PeerLost, WaitedInVain
 from starling.comm.ledger import Ledger
 from starling.comm.mailbox import Mailbox
+from starling.comm.tags import BACKGROUND, channel_of
 
 _FOREVER = timedelta(days=365)
 _FAREWELL = 5.0
 """Seconds that `close` gives peers to take what was sent to them."""
 
 
-class GlooMailbox(Mailbox):
-    """A worker's end of its links over a process group of all workers, whose ranks are their numbers."""
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Two process groups of all workers, whose ranks are their numbers."""
 
-    def __init__(self, rank: int, size: int, group: dist.ProcessGroup, ledger: Ledger, *, wait_limit: float = 600.0) -> None:
+    training: dist.ProcessGroup
+    background: dist.ProcessGroup
+
+    def of(self, tag: int) -> dist.ProcessGroup:
+        """The group that a message travels in."""
+        return self.background if channel_of(tag) in BACKGROUND else self.training
+
+
+class GlooMailbox(Mailbox):
+    """A worker's end of its links."""
+
+    def __init__(self, rank: int, size: int, groups: Groups, ledger: Ledger, *, wait_limit: float = 600.0) -> None:
         self.rank, self.size = rank, size
-        self._group, self._ledger, self._wait_limit = group, ledger, wait_limit
-        self._outboxes: dict[int, _Outbox] = {}
+        self._groups, self._ledger, self._wait_limit = groups, ledger, wait_limit
+        self._outboxes: dict[tuple[int, dist.ProcessGroup], _Outbox] = {}
         self._lock = threading.Lock()
 
     def parcel(self, peer: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -47,20 +64,21 @@ class GlooMailbox(Mailbox):
         """Begin to send; nothing travels if there are no numbers, since the receiver knows the shape."""
         if parcel.numel() == 0:
             return
+        group = self._groups.of(tag)
         try:
-            work = dist.isend(parcel, peer, group=self._group, tag=tag)
+            work = dist.isend(parcel, peer, group=group, tag=tag)
         except RuntimeError as error:
             raise PeerLost(peer, tag) from error
         assert work is not None
         with self._lock:
-            if peer not in self._outboxes:
-                self._outboxes[peer] = _Outbox(peer)
-        self._outboxes[peer].keep(work, parcel)
+            if (peer, group) not in self._outboxes:
+                self._outboxes[peer, group] = _Outbox(peer)
+        self._outboxes[peer, group].keep(work, parcel)
 
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> _Coming:
         """Begin to receive into memory of its own."""
         rows = torch.empty(tuple(shape), dtype=dtype)
-        return _Coming(peer, tag, rows, self._group, self._ledger, self._wait_limit)
+        return _Coming(peer, tag, rows, self._groups.of(tag), self._ledger, self._wait_limit)
 
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
         """Send the count, then the numbers."""
@@ -82,7 +100,7 @@ class GlooMailbox(Mailbox):
         return wait
 
     def close(self) -> None:
-        """Let peers take what was sent, for a few seconds; the process group stays its maker's."""
+        """Let peers take what was sent, for a few seconds; the process groups stay their maker's."""
         end = time.monotonic() + _FAREWELL
         for outbox in self._outboxes.values():
             outbox.close()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 
-from starling.comm.gloo import GlooMailbox
+from starling.comm.gloo import GlooMailbox, Groups
 from starling.comm.ledger import Ledger
 from starling.comm.mailbox import Mailbox
 from starling.comm.neighbours import link_neighbours
@@ -43,7 +43,7 @@ def form_team(
 
     `transport` "gloo" shares no memory with anybody. Rows on a `device` that is not the processor travel over `backend` of
     torch.distributed. `wait_limit` is how many seconds a worker waits for a message whose sender is connected. Where some pair
-    needs torch.distributed and the caller has set it up, for itself and with any backend, the team has a group of its own there.
+    needs torch.distributed and the caller has set it up, for itself and with any backend, the team has groups of its own there.
     """
     ledger = Ledger(size)
     if size == 1:
@@ -53,8 +53,9 @@ def form_team(
     near = SharedMemoryMailbox(rank, size, found.links, ledger, wait_limit=wait_limit)
     team = Team(rank, size, near, ledger, near=frozenset(found.links), device=device)
     if not found.are_all:
-        group = _sockets(rank, size, store, wait_limit)  # by everybody, though this one may not need it
-        far = GlooMailbox(rank, size, group, ledger, wait_limit=wait_limit)
+        # by everybody, though this one may not need them; the second is a group beside the first
+        groups = Groups(*(_sockets(rank, size, store, wait_limit) for _ in range(2)))
+        far = GlooMailbox(rank, size, groups, ledger, wait_limit=wait_limit)
         team.mailbox = SwitchMailbox(near, far, found.links.keys()) if found.links else far
     if device.type != "cpu":
         if not dist.is_initialized():

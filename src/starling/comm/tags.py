@@ -27,11 +27,20 @@ class Channel(IntEnum):
     CHECKPOINT = 12
 
 
+BACKGROUND = frozenset({Channel.PLAN, Channel.SAMPLE, Channel.FETCH})
+"""What batches are made over, ahead of training and beside it."""
+
+
 def make_tag(channel: Channel, step: int, call: int) -> int:
     """The tag of one message; steps wrap around after 16,384, long after their messages are gone."""
     if not 0 <= call < CALLS:
         raise ValueError(f"at most {CALLS} messages a step and channel, got number {call}")
     return channel << (_STEP_BITS + _CALL_BITS) | (step & ((1 << _STEP_BITS) - 1)) << _CALL_BITS | call
+
+
+def channel_of(tag: int) -> int:
+    """Who speaks."""
+    return tag >> (_STEP_BITS + _CALL_BITS)
 
 
 def describe_tag(tag: int) -> str:
