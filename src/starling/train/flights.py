@@ -1,8 +1,8 @@
-"""Several batches at once: a thread for each, of which only some compute at a time, the oldest step first.
+"""Several batches at once: a thread for each, of which only some compute at a time.
 
 What a batch computes from one message to the next is a task. While it waits for a message it gives up its leave to compute; the
-message makes it ready again, and whoever has waited for a free slot and belongs to the oldest step goes on. So a free slot takes
-work of any batch, and a late message of one delays no other (docs/engine.md).
+message makes it ready again. Each slot has a queue of ready tasks, the oldest step first; a slot whose queue is empty steals from
+the others. So no slot is idle while there is work, and a late message of one batch delays no other (docs/engine.md).
 """
 
 from __future__ import annotations
@@ -13,55 +13,86 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
 
 
+@dataclass(order=True)
+class _Ready:
+    """A task that could compute, in the queue of slot `home`; `slot` is the one that took it."""
+
+    step: int
+    home: int = field(compare=False)
+    slot: int | None = field(default=None, compare=False)
+
+
 class Slots:
-    """Leave to compute, for `count` threads at a time; of those that are ready, the one of the oldest step gets it first."""
+    """Leave to compute, for `count` threads at a time."""
 
     def __init__(self, count: int) -> None:
-        self._free, self._ready = count, list[int]()
+        self._idle, self._queues = list(range(count)), [list[_Ready]() for _ in range(count)]
         self._changed = threading.Condition()
         self._here = threading.local()
+        self.stolen = 0
+        """Tasks that another slot took than the one they were queued for."""
 
     @contextmanager
     def held(self, step: int) -> Iterator[None]:
         """Compute for a step, as soon as it is its turn."""
-        self._take(step)
-        self._here.step = step
+        self._here.task = self._take(_Ready(step, step % len(self._queues)))
         try:
             yield
         finally:
-            self._here.step = None
-            self._give()
+            self._give(self._here.task)
+            self._here.task = None
 
     @contextmanager
     def given_up(self) -> Iterator[None]:
         """Let others compute while this thread waits for a message; nothing changes for a thread that holds no slot."""
-        step: int | None = getattr(self._here, "step", None)
-        if step is None:
+        task: _Ready | None = getattr(self._here, "task", None)
+        if task is None:
             yield
             return
-        self._give()
+        self._give(task)
+        self._here.task = None
         try:
             yield
-        finally:
-            self._take(step)
+        finally:  # back to the queue of the slot where it was, whose core may still know what it read
+            self._here.task = self._take(_Ready(task.step, task.home if task.slot is None else task.slot))
 
-    def _take(self, step: int) -> None:
-        with self._changed:
-            heapq.heappush(self._ready, step)
-            self._changed.wait_for(lambda: self._free > 0 and self._ready[0] == step)
-            heapq.heappop(self._ready)
-            self._free -= 1
-            self._changed.notify_all()  # there may be a slot for the next oldest too
+    def ready(self) -> list[int]:
+        """The steps of tasks that wait for a slot."""
+        return sorted(task.step for queue in self._queues for task in queue)
 
-    def _give(self) -> None:
+    def _take(self, task: _Ready) -> _Ready:
         with self._changed:
-            self._free += 1
-            self._changed.notify_all()
+            heapq.heappush(self._queues[task.home], task)
+            self._deal()
+            self._changed.wait_for(lambda: task.slot is not None)
+        return task
+
+    def _give(self, task: _Ready) -> None:
+        assert task.slot is not None
+        with self._changed:
+            self._idle.append(task.slot)
+            self._deal()
+
+    def _deal(self) -> None:
+        """Every idle slot takes the oldest task of its own queue; one whose queue is empty steals the oldest of all others'."""
+        for slot in [slot for slot in self._idle if self._queues[slot]]:
+            self._start(slot, self._queues[slot])
+        for slot in list(self._idle):
+            waiting = [queue for queue in self._queues if queue]
+            if waiting:
+                self._start(slot, min(waiting, key=lambda queue: queue[0]))
+                self.stolen += 1
+        self._changed.notify_all()
+
+    def _start(self, slot: int, tasks: list[_Ready]) -> None:
+        heapq.heappop(tasks).slot = slot
+        self._idle.remove(slot)
 
 
 class Lane(Protocol):
