@@ -77,3 +77,18 @@ def test_ranges_are_as_long_as_they_may_be(pairs: list[tuple[int, int]], sources
     for start, stop in itertools.pairwise(bounds):
         assert fits(start, stop) or stop == start + 1
         assert stop == 10 or not fits(start, stop + 1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40), st.lists(st.integers(0, 9), unique=True, max_size=8)
+)
+def test_lists_that_are_read_in_place_add_what_copied_ones_do(pairs: list[tuple[int, int]], chosen: list[int]) -> None:
+    lists = csr_from_pairs(np.array(pairs, np.int32).reshape(-1, 2), 10)
+    rows, copied = np.array(chosen, np.int64), [lists.neighbours[lists.offsets[row] : lists.offsets[row + 1]] for row in chosen]
+    together = np.concatenate([np.empty(0, np.int32), *copied])
+    pool = FrontierPool(10)
+    with pool.frontier(rows) as one, pool.frontier(rows) as two:
+        assert one.extend_from(lists, rows) == len(together)
+        two.extend(together)
+        assert one.rows.tolist() == two.rows.tolist()
+        assert one.places.tolist() == two.places.tolist()

@@ -32,13 +32,33 @@ NO_LIMIT = np.iinfo(np.int64).max
 class Work:
     """Ranges of edges to go through: item i covers entries begin[i] … end[i] − 1 of row owner[i], or of row i without `owner`.
 
-    Items with more than `limit` entries are skipped: somebody else does them.
+    Items with more than `limit` entries are skipped: somebody else does them. `before` counts the entries before each item, and all
+    of them last; without it items are taken for equally long.
     """
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
     owner: NDArray[np.int64]
     limit: int
+    before: NDArray[np.int64] | None = None
+
+
+def ordinary_work(begin: NDArray[np.int64], end: NDArray[np.int64], before: NDArray[np.int64], *, hubs: bool) -> Work:
+    """One item a row, all rows or all but the hubs."""
+    return Work(begin, end, NO_ROWS, HUB_EDGES if hubs else NO_LIMIT, before)
+
+
+def hub_work(begin: NDArray[np.int64], end: NDArray[np.int64]) -> Work | None:
+    """The pieces of rows with many entries, in row order; None where there are none."""
+    degree = end - begin
+    hubs = np.flatnonzero(degree > HUB_EDGES)
+    if len(hubs) == 0:
+        return None
+    pieces = -(-degree[hubs] // PIECE_EDGES)
+    owner = np.repeat(hubs, pieces)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    first = begin[owner] + number * PIECE_EDGES
+    return Work(first, np.minimum(first + PIECE_EDGES, end[owner]), owner, NO_LIMIT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,20 +83,12 @@ class Adjacency:
     @cached_property
     def ordinary(self) -> Work:
         """All rows but the hubs, one item a row."""
-        return Work(self.offsets[:-1], self.offsets[1:], NO_ROWS, HUB_EDGES if self.hubs is not None else NO_LIMIT)
+        return ordinary_work(self.offsets[:-1], self.offsets[1:], self.offsets, hubs=self.hubs is not None)
 
     @cached_property
     def hubs(self) -> Work | None:
         """The pieces of the hubs, in row order; None where there are none."""
-        degree = np.diff(self.offsets)
-        hubs = np.flatnonzero(degree > HUB_EDGES)
-        if len(hubs) == 0:
-            return None
-        pieces = -(-degree[hubs] // PIECE_EDGES)
-        owner = np.repeat(hubs, pieces)
-        number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        begin = self.offsets[owner] + number * PIECE_EDGES
-        return Work(begin, np.minimum(begin + PIECE_EDGES, self.offsets[owner + 1]), owner, NO_LIMIT)
+        return hub_work(self.offsets[:-1], self.offsets[1:])
 
     @cached_property
     def transposed(self) -> Adjacency:
@@ -125,15 +137,14 @@ def run(work: Work, width: int, threads: int | None, kernel: Callable[..., objec
     items = len(work.begin)
     if items == 0:
         return
-    contiguous = len(work.owner) == 0
-    entries = int(work.end[-1] - work.begin[0]) if contiguous else items * PIECE_EDGES
+    entries = items * PIECE_EDGES if work.before is None else int(work.before[-1] - work.before[0])
     if (entries + items) * width < SERIAL_WORK:
         threads = 1
     parallel_for(
         items,
         lambda start, stop: kernel(work.begin, work.end, work.owner, work.limit, *arguments, start, stop),
         threads,
-        offsets=_offsets(work) if contiguous else None,
+        offsets=work.before,
     )
 
 
@@ -142,11 +153,6 @@ def run_edges(adjacency: Adjacency, width: int, threads: int | None, kernel: Cal
     run(adjacency.ordinary, width, threads, kernel, *arguments)
     if adjacency.hubs is not None:
         run(adjacency.hubs, width, threads, kernel, *arguments)
-
-
-def _offsets(work: Work) -> NDArray[np.int64]:
-    """The row offsets that `begin` and `end` are two windows of."""
-    return np.lib.stride_tricks.as_strided(work.begin, (len(work.begin) + 1,), work.begin.strides, writeable=False)
 
 
 @compiled

@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
+from starling.kernels.csr import Csr
+from starling.kernels.machine import prefetch
 from starling.kernels.relabel import relabel_map
+
+_U = np.uint64
+_AHEAD, _LINES, _LINE = 8, 2, 16
+"""Rows whose lists are asked for in advance, how much of each, and the entries in a cache line."""
 
 
 class Frontier:
@@ -38,6 +44,15 @@ class Frontier:
         count = _extend(rows, self._places, known, grown, places)
         self.rows = grown[:count]
         return places
+
+    def extend_from(self, lists: Csr, rows: NDArray[Any]) -> int:
+        """Add the neighbours of rows that are new, read where their lists lie; gives how many entries these have."""
+        known = len(self.rows)
+        grown = np.empty(known + len(self._places), self.rows.dtype)
+        grown[:known] = self.rows
+        count, entries = _extend_from(lists.offsets, lists.neighbours, rows, self._places, known, grown)
+        self.rows = grown[:count].copy()
+        return int(entries)
 
     @property
     def places(self) -> NDArray[np.int32]:
@@ -83,6 +98,31 @@ def _extend(rows: NDArray[Any], map_: NDArray[np.int32], known: int, grown: NDAr
             count += 1
         places[i] = place
     return count
+
+
+@compiled
+def _extend_from(
+    offsets: NDArray[np.int64],
+    neighbours: NDArray[Any],
+    rows: NDArray[Any],
+    map_: NDArray[np.int32],
+    known: int,
+    grown: NDArray[Any],
+) -> tuple[int, int]:
+    count, entries = known, 0
+    for i in range(len(rows)):
+        ahead = offsets[_U(rows[min(i + _AHEAD, len(rows) - 1)])]
+        for line in range(_LINES):
+            prefetch(neighbours, ahead + line * _LINE)
+        begin, end = offsets[_U(rows[i])], offsets[_U(rows[i]) + _U(1)]
+        entries += end - begin
+        for k in range(_U(begin), _U(end)):
+            row = _U(neighbours[k])
+            if map_[row] < 0:
+                map_[row] = count
+                grown[count] = neighbours[k]
+                count += 1
+    return count, entries
 
 
 @compiled

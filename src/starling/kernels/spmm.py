@@ -82,6 +82,14 @@ def weighted_sum(
         _combine(hubs.owner, pieces, c.source, c.row, c.own, *source, *target)
 
 
+def combine_pieces(
+    owner: NDArray[np.int64], pieces: NDArray[Any], c: Coefficients, x: Rows, out: Rows, *, accumulate: bool
+) -> None:
+    """Sum the pieces of each hub, whose own values are rows of x, and finish its row of `out`."""
+    factors, width = (c.source, c.row, c.own), out.width
+    _combine(owner, pieces, *factors, 1, x.flat, x.stride, 0, out.flat, out.stride, 0, width, width, accumulate)
+
+
 @compiled_multiply_add
 def _sum_rows(
     begin: NDArray[np.int64],
@@ -132,12 +140,12 @@ def _sum_rows(
                         weight[j] = source_scale[_U(neighbours[_U(k) + j])]
                 add_scattered(total, h * out_step, x, h * x_step, x_stride, neighbours, k, count, weight, width)
             k += count
-        _finish(row, total, source_scale, row_scale, own_weight, heads, x, x_stride, x_step,
+        finish_row(row, total, source_scale, row_scale, own_weight, heads, x, x_stride, x_step,
                 out, out_stride, out_step, width, accumulate)  # fmt: skip
 
 
 @compiled_multiply_add
-def _finish(
+def finish_row(
     row: int,
     total: NDArray[Any],
     source_scale: NDArray[Any],
@@ -196,7 +204,7 @@ def _combine(
         for f in range(len(total)):
             total[f] += partial[piece, f]
         if piece + 1 == len(owner) or owner[piece + 1] != owner[piece]:
-            _finish(owner[piece], total, source_scale, row_scale, own_weight, heads, x, x_stride, x_step,
+            finish_row(owner[piece], total, source_scale, row_scale, own_weight, heads, x, x_stride, x_step,
                     out, out_stride, out_step, width, accumulate)  # fmt: skip
             for f in range(len(total)):
                 total[f] = 0

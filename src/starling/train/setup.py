@@ -22,13 +22,11 @@ from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open
 from starling.infer.layerwise import Inference
 from starling.infer.timed import PastInference
 from starling.nn.decoders import LinkModel, make_decoder
-from starling.nn.gather import Copy, Reduce
 from starling.nn.graph import local_graph
 from starling.nn.initial import torch_seeded
 from starling.nn.model import LayeredModel
 from starling.nn.registry import ModelSpec, build_model, model_settings
-from starling.nn.reuse import Constants
-from starling.nn.view import Size, View
+from starling.nn.view import View
 from starling.plan.fanouts import names_types
 from starling.plan.mini import Mini
 from starling.plan.registry import make_strategy, read_settings
@@ -43,6 +41,7 @@ from starling.train.devices import check_run_device
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
 from starling.train.graph_checks import check_edges, check_features_fit
 from starling.train.grouping import Grouping, make_grouping
+from starling.train.habits import habits_of
 from starling.train.tasks import Source, Task, class_names, make_task
 from starling.train.work import OwnWork, TeamWork, Work
 
@@ -167,6 +166,7 @@ def _team_work(
 ) -> TeamWork:
     run, team, labels = config.run, config.team, groups.of_team(source)
     weight, kinds = source.edge_tables.get("weight"), source.edge_tables.get("type")
+    habits = habits_of(model, source)
     strategy = make_team_strategy(
         config.strategy.name,
         how,
@@ -181,8 +181,9 @@ def _team_work(
         relations=source.graph.manifest.edge_types,
         types=source.relations,
         clusters=labels,
+        only_sums=habits.only_sums,
     )
-    raw, whole_steps = not source.features.learnt and sums_raw_input(model, source), config.strategy.name == "global"
+    raw, whole_steps = not source.features.learnt and habits.sums_raw_input, config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.
     fetched = raw and not (run.reuse and whole_steps) and not team.balance_workers
     mirrors = source.mirrors_of(source.x) if fetched else None
@@ -321,29 +322,6 @@ def _neighbours(source: GraphSource) -> NeighbourSource:
         edge_time=source.edge_time,
         node_time=source.node_time,
     )
-
-
-def sums_raw_input(model: nn.Module, source: WorkerSource) -> bool:
-    """Whether the model's first layer sums input features as they are, before any weight or dropout: seen on a tiny graph."""
-    seen: list[bool] = []
-    x = torch.zeros(2, source.features.width, device=source.device)
-
-    class Spy(View):
-        @property
-        def size(self) -> Size:
-            return source.size
-
-        def linear(self, gather: Copy, reduce: Reduce, rows: torch.Tensor) -> torch.Tensor:
-            seen.append(rows is x)
-            return super().linear(gather, reduce, rows)
-
-    tables: dict[str, Any] = {f"edge_{table}": rows.new_zeros(2, *rows.shape[1:]) for table, rows in source.edge_tables.items()}
-    graph = local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), weighted_degree=torch.ones(2), **tables)
-    state = {name: value.clone() for name, value in model.state_dict().items()}  # batch norm learns from whatever it sees
-    with torch.no_grad():
-        model.train()(Spy(graph.to(source.device), constants=Constants(x)), x)
-    model.load_state_dict(state)
-    return any(seen)
 
 
 def check_validation(config: RunConfig, source: Source) -> None:

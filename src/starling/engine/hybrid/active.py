@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.engine.hybrid.plan import WorkerLayer, listed_layer
+from starling.engine.hybrid.plan import ActiveRows, WorkerLayer, listed_layer
 from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.whole_lists import through_map
 from starling.engine.hybrid.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
-from starling.kernels.sampling import Taken
+from starling.kernels.sampling import Taken, take_all
 from starling.plan.batch import Block
 
 Take = Callable[[NDArray[Any]], Taken]
@@ -40,13 +41,41 @@ class ActiveSet:
 
         `wanted` are own rows that each worker needs, ascending, where that is known without a word; else workers ask one another.
         """
-        full, size = self._graph.traffic, self._team.size
         elsewhere = self.announce(own).mirrors if self._graph.spread else own[:0]
         given = np.concatenate([own, elsewhere])
         taken = take(given)
         with self._pool.frontier(given) as frontier:
             places = frontier.extend(taken.neighbours)
             found = frontier.rows.copy()
+        active = self._ask(own, found, wanted)
+        offsets, row_scale = taken.offsets, taken.row_scale
+        if self._graph.spread:  # a list for every row, empty for those nobody computes here
+            offsets, row_scale = _for_all_rows(taken, active.number[: len(given)], len(active.rows))
+        block = Block(offsets, active.number[places], taken.entry, len(active.rows), row_scale, taken.edge_scale)
+        return listed_layer(block, active.rows, len(own), active.traffic), active.reads
+
+    def expand_whole(self, own: NDArray[Any]) -> tuple[WorkerLayer, NDArray[Any]]:
+        """`expand` with all neighbours, where a worker has all in-edges of its rows: their lists are read where they lie."""
+        lists = self._graph.incoming
+        with self._pool.frontier(own) as frontier:
+            edges = frontier.extend_from(lists, own)
+            found = frontier.rows
+        active = self._ask(own, found, None)
+        place = np.full(self._graph.rows, -1, np.int32)
+        place[active.rows] = np.arange(len(active.rows), dtype=np.int32)
+
+        def listed() -> Block:
+            taken = take_all(lists, own)
+            return Block(taken.offsets, place[taken.neighbours], taken.entry, len(active.rows))
+
+        sums = through_map(self._graph, own, active, place, edges)
+        if sums is None:
+            return listed_layer(listed(), active.rows, len(own), active.traffic), active.reads
+        return WorkerLayer(listed, active.rows, len(own), active.traffic, edges, sums), active.reads
+
+    def _ask(self, own: NDArray[Any], found: NDArray[Any], wanted: Sequence[NDArray[Any]] | None) -> ActiveRows:
+        """From the rows that a layer gives and those `found` to be read for it, the own ones first, to all that move for it."""
+        full, size = self._graph.traffic, self._team.size
         is_mirror = found >= full.owned
         mirrors = np.sort(found[is_mirror])
         bounds = np.searchsorted(mirrors, full.owned + np.array(full.mirror_offsets))
@@ -59,12 +88,7 @@ class ActiveSet:
             send = [frontier.extend(rows) for rows in wanted]
             reads = frontier.rows.astype(own.dtype)
         number[is_mirror] = len(reads) + np.searchsorted(mirrors, found[is_mirror])
-        rows = np.concatenate([reads, mirrors])
-        offsets, row_scale = taken.offsets, taken.row_scale
-        if self._graph.spread:  # a list for every row, empty for those nobody computes here
-            offsets, row_scale = _for_all_rows(taken, number[: len(given)], len(rows))
-        block = Block(offsets, number[places], taken.entry, len(rows), row_scale, taken.edge_scale)
-        return listed_layer(block, rows, len(own), make_traffic(len(reads), send, np.diff(bounds).tolist())), reads
+        return ActiveRows(reads, mirrors, number, make_traffic(len(reads), send, np.diff(bounds).tolist()))
 
     def announce(self, own: NDArray[Any]) -> Announced:
         """Tell everybody which of the rows they mirror are among `own`, and hear the same of theirs."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from starling.engine.hybrid.split_edges import SplitEdges, split_edges
@@ -29,7 +30,7 @@ class WorkerLayer:
     outputs: int
     traffic: Traffic
     edges: int
-    sums: SplitEdges | None = None
+    sums: SplitEdges[Any] | None = None
     """What `split` gives, scales for edges left out included, where it is known without the block."""
 
     @cached_property
@@ -37,11 +38,11 @@ class WorkerLayer:
         """The edges as neighbour lists."""
         return self.listed()
 
-    def split(self, *, numbered: bool) -> SplitEdges:
+    def split(self, *, numbered: bool) -> SplitEdges[Any]:
         """The edges by the owner of their source, with their numbers where edges have values of their own; made once."""
         if self.sums is not None and not numbered:
             return self.sums
-        kept: SplitEdges | None = self.__dict__.get("_split")
+        kept: SplitEdges[Any] | None = self.__dict__.get("_split")
         if kept is None or (numbered and not kept.inner.numbered):
             kept = split_edges(self.block.offsets, self.block.neighbours, self.traffic, numbered=numbered)
             self.__dict__["_split"] = kept
@@ -51,6 +52,24 @@ class WorkerLayer:
     def size(self) -> Size:
         """This worker's share of the layer's rows and edges; an own row counts where it is owned."""
         return Size(self.traffic.owned, self.outputs, self.edges)
+
+
+@dataclass(frozen=True, eq=False)
+class ActiveRows:
+    """The worker's rows of one layer: own ones that it `reads`, destinations first, and mirrors, ascending.
+
+    `number` is the place among these of every row that was found, in the order of finding.
+    """
+
+    reads: NDArray[Any]
+    mirrors: NDArray[Any]
+    number: NDArray[np.int32]
+    traffic: Traffic
+
+    @cached_property
+    def rows(self) -> NDArray[Any]:
+        """All of them."""
+        return np.concatenate([self.reads, self.mirrors])
 
 
 def listed_layer(block: Block, rows: NDArray[Any], outputs: int, traffic: Traffic) -> WorkerLayer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,41 +15,62 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.adjacency import Adjacency
+from starling.kernels.mapped import MappedLists
+
+Lists = TypeVar("Lists", bound=Adjacency | MappedLists)
+"""Edges as lists of their own, or read from those of the whole graph (`whole_lists.py`)."""
 
 
 @dataclass(frozen=True, eq=False)
-class PeerEdges:
+class PeerEdges(Generic[Lists]):
     """In-edges from one worker's mirrors. `rows` are the destinations that have such; mirrors are numbered from 0.
 
-    `scale` makes up for edges that are left out: 1 / the probability that one is there.
+    `scale` makes up for edges that are left out: 1 / the probability that one is there. `turned` is what `backward` gives, where
+    that is known.
     """
 
     rows: NDArray[np.int64]
-    forward: Adjacency
+    forward: Lists
     destinations: int
     scale: float = 1.0
+    turned: Lists | None = None
 
     @cached_property
-    def backward(self) -> Adjacency:
+    def backward(self) -> Lists:
         """From the destinations (all of them, not only `rows`) to the mirrors."""
+        if self.turned is not None:
+            return self.turned
+        assert isinstance(self.forward, Adjacency)
         turned = self.forward.transposed
         rows = self.rows[turned.neighbours].astype(np.int32)
-        return Adjacency(turned.offsets, rows, self.destinations, turned.edges, turned.numbered)
+        back = Adjacency(turned.offsets, rows, self.destinations, turned.edges, turned.numbered)
+        return cast("Lists", back)
 
 
 @dataclass(frozen=True, eq=False)
-class SplitEdges:
+class SplitEdges(Generic[Lists]):
     """All in-edges of a layer: those from own rows, and those from each worker's mirrors.
 
     Where parts leave out edges between them, `inner` are those within parts, and `between` those from own rows of other parts.
+    `turned` are the inner edges seen from their sources, where that is known.
     """
 
-    inner: Adjacency
-    peers: dict[int, PeerEdges]
-    between: PeerEdges | None = None
+    inner: Lists
+    peers: dict[int, PeerEdges[Lists]]
+    between: PeerEdges[Lists] | None = None
+    turned: Lists | None = None
+
+    def inner_turned(self, edge_values: NDArray[Any]) -> Lists:
+        """The inner edges seen from their sources, with their numbers where there are values to read by them."""
+        if self.turned is not None:
+            return self.turned
+        assert isinstance(self.inner, Adjacency)
+        return cast("Lists", self.inner.turned_for(edge_values))
 
 
-def split_edges(offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: Traffic, *, numbered: bool = True) -> SplitEdges:
+def split_edges(
+    offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: Traffic, *, numbered: bool = True
+) -> SplitEdges[Adjacency]:
     """Split neighbour lists; lists keep their order, and entries their numbers if `numbered`: 4 bytes an edge, or 8."""
     bounds = np.array([0, *(traffic.owned + np.array(traffic.mirror_offsets))], np.int64)
     groups, destinations = len(bounds) - 1, len(offsets) - 1
@@ -79,7 +100,7 @@ def split_edges(offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: T
 
 def split_within_parts(
     offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: Traffic, part: NDArray[np.int32]
-) -> SplitEdges:
+) -> SplitEdges[Adjacency]:
     """`split_edges` without numbers, with edges from own rows of another part, by the `part` of own rows, apart."""
     split = split_edges(offsets, neighbours, traffic, numbered=False)
     own = split.inner

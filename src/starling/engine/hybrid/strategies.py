@@ -136,11 +136,19 @@ class TeamGlobal(TeamStrategy):
 
 
 class TeamTargets(TeamStrategy):
-    """Batches of the whole team's training nodes; each worker has those it owns. Batches are made of positions."""
+    """Batches of the whole team's training nodes; each worker has those it owns. Batches are made of positions.
 
-    def __init__(self, hops: Sequence[HopSampler], targets: Batches, seed: int, **common: Any) -> None:
+    `in_place`: large layers with all neighbours are not listed, but summed over the graph's own lists.
+    """
+
+    def __init__(
+        self, hops: Sequence[HopSampler], targets: Batches, seed: int, *, in_place: bool = False, **common: Any
+    ) -> None:
         super().__init__(**common)
         self._hops, self._targets, self._seed = hops, targets, seed
+        self._in_place = in_place and self.boundary.probability == 1 and not self.graph.spread
+        if self._in_place:
+            _ = self.graph.whole_split  # here, and not by two threads at once
         positions = self.graph.position[self.train_rows]
         order = np.argsort(positions)
         self._positions, self._rows = positions[order], self.train_rows[order]
@@ -154,8 +162,11 @@ class TeamTargets(TeamStrategy):
         own = targets = self._mine(self._targets.batch(epoch, step))
         layers: list[WorkerLayer] = []
         for hop, sampler in enumerate(self._hops):
-            moment = Moment(self._seed, epoch, step, hop)
-            layer, own = active.expand(own, self._thinned(lambda rows, s=sampler, m=moment: s.take(rows, m), epoch))  # type: ignore[misc]
+            if self._in_place and isinstance(sampler, AllNeighbours):
+                layer, own = active.expand_whole(own)
+            else:
+                moment = Moment(self._seed, epoch, step, hop)
+                layer, own = active.expand(own, self._thinned(lambda rows, s=sampler, m=moment: s.take(rows, m), epoch))  # type: ignore[misc]
             layers.append(layer)
         return tuple(reversed(layers)), targets, np.arange(len(targets))
 
@@ -166,7 +177,9 @@ class TeamTargets(TeamStrategy):
         return self._rows[place[found]]
 
 
-def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, threads: int | None, common: Common) -> TeamTargets:
+def team_mini(
+    settings: Mini.Settings, source: NeighbourSource, seed: int, threads: int | None, in_place: bool, common: Common
+) -> TeamTargets:
     """Targets in keyed order, all neighbours or a sample of them."""
     if settings.sampling == "layerwise":
         raise InputError(
@@ -187,7 +200,7 @@ def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, threa
     everywhere = _everywhere(common, common["graph"].position[common["train_rows"]], _POSITIONS)
     # everybody knows all training positions: 24 bytes a training node, as rows, as positions and in the epoch's order
     targets = TargetBatches(everywhere, everywhere, settings.batch_size, seed=seed, shuffle=settings.shuffle)
-    return TeamTargets(hops, targets, seed, **common)
+    return TeamTargets(hops, targets, seed, in_place=in_place, **common)
 
 
 def team_cohesive(
@@ -292,9 +305,13 @@ def make_team_strategy(
     relations: tuple[str, ...] = (),
     types: int = 0,
     clusters: NDArray[Any] | None = None,
+    only_sums: bool = False,
     threads: int | None = None,
 ) -> TeamStrategy:
-    """The strategy of a name for one worker of a team; refuses those that a team cannot compute together."""
+    """The strategy of a name for one worker of a team; refuses those that a team cannot compute together.
+
+    `only_sums`: the model asks for sums and means of neighbours' rows, and never for the edges themselves.
+    """
     common: Common = {
         "graph": graph,
         "team": team,
@@ -308,7 +325,7 @@ def make_team_strategy(
         source = NeighbourSource(
             graph.incoming, graph.rows, graph.position, edge_weight, graph.in_degree, edge_type, relations, types
         )
-        return team_mini(settings, source, seed, threads, common)
+        return team_mini(settings, source, seed, threads, only_sums, common)
     if isinstance(settings, Cohesive.Settings):
         assert clusters is not None, "the run finds batches first"
         source = NeighbourSource(graph.incoming, graph.rows, graph.position, None, graph.in_degree)

@@ -31,11 +31,11 @@ class Thinning:
         self._graph, self._boundary = boundary.graph, boundary
 
     @cached_property
-    def _whole(self) -> SplitEdges:
+    def _whole(self) -> SplitEdges[Adjacency]:
         """All edges: within parts, from own rows of other parts, from each worker's mirrors."""
         graph = self._graph
         if len(graph.shards) <= 1:
-            return graph.whole_layer.split(numbered=False)
+            return graph.whole_split
         return split_within_parts(graph.incoming.offsets, graph.incoming.neighbours, graph.traffic, graph.part[: graph.owned])
 
     def layer(self, epoch: int, listed: Callable[[], Block]) -> WorkerLayer:
@@ -56,7 +56,9 @@ class Thinning:
         traffic = make_traffic(graph.owned, self._boundary.wanted(epoch), counts)
         return WorkerLayer(listed, np.concatenate(heard), graph.owned, traffic, count, SplitEdges(whole.inner, peers, between))
 
-    def _stay(self, edges: PeerEdges, first: int, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], PeerEdges | None]:
+    def _stay(
+        self, edges: PeerEdges[Adjacency], first: int, keys: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int64], PeerEdges[Adjacency] | None]:
         """Of sources from row `first` on: those that are heard of, ascending, and their edges that stay; None for none."""
         graph, chance, turned = self._graph, self._boundary.probability, edges.backward
         position = graph.position[first : first + turned.rows]
@@ -75,7 +77,7 @@ class Thinning:
         return np.flatnonzero(stays), PeerEdges(rows, forward, edges.destinations, 1 / chance)
 
 
-def _renumbered(edges: PeerEdges, mirrors: NDArray[np.int64]) -> PeerEdges:
+def _renumbered(edges: PeerEdges[Adjacency], mirrors: NDArray[np.int64]) -> PeerEdges[Adjacency]:
     """The same edges with only those mirrors, numbered from 0."""
     number = np.empty(edges.forward.columns, np.int32)
     number[mirrors] = np.arange(len(mirrors), dtype=np.int32)

@@ -22,8 +22,9 @@ from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
 from starling.engine.hybrid.traffic import Traffic
+from starling.kernels.mapped import sum_lists
 from starling.kernels.rows import Rows, add_rows
-from starling.kernels.spmm import Coefficients, weighted_sum
+from starling.kernels.spmm import Coefficients
 from starling.nn.gather import Copy, Reduce
 from starling.nn.ops.arrays import accumulator, applied, array, has_kernels, rows
 from starling.nn.view import Size, View
@@ -66,7 +67,7 @@ class TeamView(View):
         result: Tensor = applied(_TeamSum, rows, self, split, coefficients, exchange.calls.forward())
         return result
 
-    def _sum_once(self, x: Tensor, split: SplitEdges, c: Coefficients, exchange: TeamExchange) -> Tensor:
+    def _sum_once(self, x: Tensor, split: SplitEdges[Any], c: Coefficients, exchange: TeamExchange) -> Tensor:
         """A sum that will be kept, some columns at a time: the rows of all mirrors at once would be the most that a run holds."""
         out = torch.empty(split.inner.rows, x.shape[1], dtype=accumulator(x))
         for first in range(0, x.shape[1], _COLUMNS_AT_ONCE):
@@ -95,10 +96,10 @@ def _all_come(coming: Blocks) -> Blocks:
     return iter([(peer, block.clone()) for peer, block in coming])
 
 
-def _sum(traffic: Traffic, blocks: Blocks, split: SplitEdges, c: Coefficients, x: Tensor) -> Tensor:
+def _sum(traffic: Traffic, blocks: Blocks, split: SplitEdges[Any], c: Coefficients, x: Tensor) -> Tensor:
     own = c.source[: traffic.owned]
     out = torch.empty(split.inner.rows, x.shape[1], dtype=accumulator(x))
-    weighted_sum(split.inner, Coefficients(c.edge, own, c.row, c.own), rows(x), rows(out))
+    sum_lists(split.inner, Coefficients(c.edge, own, c.row, c.own), rows(x), rows(out))
     if split.between is not None:
         _add_sum(split.between, c, own, x, out)
     for peer, block in blocks:
@@ -107,18 +108,18 @@ def _sum(traffic: Traffic, blocks: Blocks, split: SplitEdges, c: Coefficients, x
     return out
 
 
-def _add_sum(edges: PeerEdges, c: Coefficients, source: NDArray[Any], block: Tensor, out: Tensor) -> None:
+def _add_sum(edges: PeerEdges[Any], c: Coefficients, source: NDArray[Any], block: Tensor, out: Tensor) -> None:
     """Add what comes from a block of rows, whose factors are `source`."""
     row = _scaled(c.row[edges.rows] if len(c.row) else c.row, len(edges.rows), edges.scale)
     partial = torch.empty(len(edges.rows), block.shape[1], dtype=out.dtype)
-    weighted_sum(edges.forward, Coefficients(c.edge, source, row, c.edge[:0]), rows(block), rows(partial))
+    sum_lists(edges.forward, Coefficients(c.edge, source, row, c.edge[:0]), rows(block), rows(partial))
     add_rows(partial.numpy(), edges.rows, out.numpy())
 
 
-def _turned_sum(edges: PeerEdges, c: Coefficients, source: NDArray[Any], given: Rows, into: Tensor, *, add: bool) -> None:
+def _turned_sum(edges: PeerEdges[Any], c: Coefficients, source: NDArray[Any], given: Rows, into: Tensor, *, add: bool) -> None:
     """The gradients of a block of rows, written or added."""
     source = _scaled(source, edges.backward.rows, edges.scale)
-    weighted_sum(edges.backward, Coefficients(c.edge, c.row, source, c.edge[:0]), given, rows(into), accumulate=add)
+    sum_lists(edges.backward, Coefficients(c.edge, c.row, source, c.edge[:0]), given, rows(into), accumulate=add)
 
 
 def _scaled(factor: NDArray[Any], count: int, scale: float) -> NDArray[Any]:
@@ -129,7 +130,7 @@ def _scaled(factor: NDArray[Any], count: int, scale: float) -> NDArray[Any]:
 
 class _TeamSum(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, view: TeamView, split: SplitEdges, coefficients: Coefficients, tag: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, view: TeamView, split: SplitEdges[Any], coefficients: Coefficients, tag: int) -> Tensor:
         assert isinstance(view.exchange, TeamExchange)
         ctx.view, ctx.split, ctx.coefficients, ctx.tag, ctx.stored = view, split, coefficients, tag, x.dtype
         x = x.detach()
@@ -146,7 +147,7 @@ class _TeamSum(Function):
 
         def sum_own() -> None:
             factors = Coefficients(c.edge, c.source[: traffic.owned], c.row, c.own)
-            weighted_sum(split.inner.turned_for(c.edge), factors.transposed(), given, rows(own))
+            sum_lists(split.inner_turned(c.edge), factors.transposed(), given, rows(own))
             if split.between is not None:
                 _turned_sum(split.between, c, factors.source, given, own, add=True)
 

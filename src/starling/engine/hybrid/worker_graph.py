@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.core.manifest import Table
 from starling.engine.hybrid.plan import WorkerLayer, listed_layer
+from starling.engine.hybrid.split_edges import SplitEdges
 from starling.engine.hybrid.traffic import Traffic, make_traffic
-from starling.kernels.adjacency import NO_NUMBERS
+from starling.kernels.adjacency import NO_NUMBERS, Adjacency
 from starling.kernels.csr import Csr
 from starling.plan.batch import Block
 from starling.store.graph import CsrTable
@@ -71,6 +72,11 @@ class WorkerGraph:
         lists = self.incoming
         block = Block(lists.offsets, lists.neighbours.astype(np.int32, copy=False), NO_NUMBERS, self.rows)
         return listed_layer(block, np.arange(self.rows), self.owned, self.traffic)
+
+    @property
+    def whole_split(self) -> SplitEdges[Adjacency]:
+        """All edges by the owner of their source, made once."""
+        return self.whole_layer.split(numbered=False)
 
     def node_column(self, name: str) -> NDArray[Any]:
         """A node table of the owned rows, in memory."""

@@ -30,12 +30,12 @@ from starling.plan.source import EdgeColumns
 from starling.store.parts import open_parts
 from starling.train.data_setup import make_hops_of, pulled_features
 from starling.train.embeddings import table_of
+from starling.train.habits import habits_of
 from starling.train.links.batch import with_pairs
 from starling.train.links.data import split_sizes
 from starling.train.links.run import LinkRun
 from starling.train.links.sources import training_share
 from starling.train.links.team import DataLinkWork, EdgeLookup, TeamLinkWork, TeamScores
-from starling.train.setup import sums_raw_input
 from starling.train.work import TeamWork
 
 
@@ -54,7 +54,7 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
         layers=run.layers,
         boundary=Boundary(training.graph, team.boundary, loop.seed),
     )
-    raw = not source.features.learnt and sums_raw_input(model, training)
+    raw = not source.features.learnt and habits_of(model, training).sums_raw_input
     mirrors = training.mirrors_of(training.x) if raw else None
     whole = training.local_graph(training.graph.whole_layer, training.calls)
     filler = TeamFiller(training, whole, loop.seed, loop.reuse, False, mirrors, team.overlap, team.wire)

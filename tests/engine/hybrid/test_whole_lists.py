@@ -1,0 +1,108 @@
+"""Layers that are read from the whole graph's lists: the same rows, edges and sums as a copy has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from starling.comm.in_process import run_threads
+from starling.comm.team import Team
+from starling.engine.hybrid.active import ActiveSet
+from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.split_edges import SplitEdges
+from starling.engine.hybrid.worker_graph import open_worker_graph
+from starling.kernels.frontier import FrontierPool
+from starling.kernels.mapped import Lists, MappedLists, sum_lists
+from starling.kernels.rows import rows_of
+from starling.kernels.sampling import take_all
+from starling.kernels.spmm import plain_sum
+from starling.store.parts import Parts
+from tests.support.parts import Case, build
+
+Layers = list[tuple[WorkerLayer, WorkerLayer]]
+"""Copied and read in place, hop after hop."""
+
+
+def both_ways(parts: Parts, workers: int, targets: NDArray[Any], hops: int) -> list[Layers]:
+    def work(team: Team) -> Layers:
+        graph = open_worker_graph(parts, team.rank, team.size)
+        active = ActiveSet(graph, team, FrontierPool(graph.rows), 0)
+        own: NDArray[Any] = np.flatnonzero(np.isin(graph.position[: graph.owned], targets))
+        layers = []
+        for _ in range(hops):
+            copied, reads = active.expand(own, lambda rows: take_all(graph.incoming, rows))
+            in_place, same = active.expand_whole(own)
+            assert np.array_equal(reads, same)
+            layers.append((copied, in_place))
+            own = reads
+        return layers
+
+    return run_threads(workers, work)
+
+
+def dense(lists: Lists, columns: int) -> NDArray[np.float64]:
+    """The sum over lists as a matrix."""
+    out = np.empty((lists.rows, columns))
+    sum_lists(lists, plain_sum(np.float64), rows_of(np.eye(columns)), rows_of(out))
+    return out
+
+
+def matrices(split: SplitEdges[Any], layer: WorkerLayer) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """All edges [destinations, rows], and the same as gathered from the transposed lists."""
+    traffic, outputs = layer.traffic, layer.outputs
+    forward, backward = np.zeros((outputs, traffic.rows)), np.zeros((traffic.rows, outputs))
+    forward[:, : traffic.owned] = dense(split.inner, traffic.owned)
+    backward[: traffic.owned] = dense(split.inner_turned(np.empty(0)), outputs)
+    for peer, edges in split.peers.items():
+        mirrors = traffic.mirrors_of(peer)
+        forward[edges.rows, mirrors] = dense(edges.forward, mirrors.stop - mirrors.start)
+        backward[mirrors] = dense(edges.backward, outputs)
+    return forward, backward
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_the_same_layers_either_way(tmp_path: Path, workers: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    pairs, owner = draw.integers(0, 30, (500, 2)), draw.choice([0, 1, 3], 30).astype(np.int32)
+    parts = build(Case(30, pairs, 4, owner), tmp_path)
+    mapped = 0
+    for layers in both_ways(parts, workers, draw.choice(30, 9, replace=False), 2):
+        for copied, in_place in layers:
+            assert np.array_equal(copied.rows, in_place.rows)
+            assert (copied.outputs, copied.edges) == (in_place.outputs, in_place.edges)
+            assert copied.traffic.mirror_offsets == in_place.traffic.mirror_offsets
+            for ours, theirs in zip(copied.traffic.send, in_place.traffic.send, strict=True):
+                assert np.array_equal(ours, theirs)
+            for name in ("offsets", "neighbours", "edge"):
+                assert np.array_equal(getattr(copied.block, name), getattr(in_place.block, name))
+            expected, _ = matrices(copied.split(numbered=False), copied)
+            forward, backward = matrices(in_place.split(numbered=False), in_place)
+            np.testing.assert_array_equal(forward, expected)
+            np.testing.assert_array_equal(backward.T, expected)
+            if in_place.sums is not None:
+                assert isinstance(in_place.sums.inner, MappedLists)
+                mapped += 1
+    assert mapped > 0
+
+
+def test_small_layers_are_copied(tmp_path: Path) -> None:
+    """A row with one in-edge in a graph of four: the map would be longer than the list."""
+    parts = build(Case(4, np.array([[0, 1], [1, 2], [2, 3]]), 1, np.zeros(4, np.int32)), tmp_path)
+    ((layer,),) = both_ways(parts, 1, np.array([3]), 1)
+    assert layer[1].sums is None
+    assert layer[1].block.neighbours.tolist() == [1]
+
+
+def test_sources_with_long_lists_are_copied(tmp_path: Path) -> None:
+    """Node 0 hears from 1 to 9, which feed all of 10 to 99 too: 810 entries would be skipped for 9 edges, twelve times over."""
+    hubs = np.array([[source, target] for source in range(1, 10) for target in (0, *range(10, 100))])
+    ones = np.array([[0, 0]] * 100)  # enough edges for a map to pay
+    parts = build(Case(100, np.concatenate([hubs, ones]), 1, np.zeros(100, np.int32)), tmp_path)
+    ((layer,),) = both_ways(parts, 1, np.array([0]), 1)
+    assert layer[1].edges == 109
+    assert layer[1].sums is None

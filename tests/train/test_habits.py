@@ -1,0 +1,71 @@
+"""What models are seen to do with their graph, for every model there is and for a user's."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from starling.engine.hybrid.source import WorkerSource
+from starling.nn.gather import Copy
+from starling.nn.registry import MODELS, ModelSpec, build_model
+from starling.nn.view import Size, View
+from starling.train.habits import Habits, habits_of
+
+SOURCE = SimpleNamespace(
+    features=SimpleNamespace(width=6),
+    device=torch.device("cpu"),
+    size=Size(100, 100, 900),
+    edge_tables={"weight": torch.ones(3), "attr": torch.ones(3, 2), "type": torch.zeros(3, dtype=torch.int64)},
+)
+SUMS = {"gcn", "sage", "gin", "sgc"}
+
+
+def habits(model: nn.Module) -> Habits:
+    return habits_of(model, cast(WorkerSource, SOURCE))
+
+
+def make(name: str, **settings: Any) -> nn.Module:
+    return build_model(ModelSpec(name, 6, 3, edge_features=2, relations=1, settings=settings), 0)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_model(name: str) -> None:
+    assert habits(make(name)).only_sums == (name in SUMS)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "only_sums"),
+    [
+        ("sage", {"aggregate": "max"}, False),
+        ("sage", {"aggregate": "lstm"}, False),
+        ("gcn", {"edge_weights": True}, False),
+        ("sage", {"norm": "batch", "dropout": 0.5, "residual": True}, True),
+        ("sage", {"relational": True}, False),
+    ],
+)
+def test_settings_tell(name: str, settings: dict[str, Any], only_sums: bool) -> None:
+    model = make(name, **settings)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    assert habits(model).only_sums is only_sums
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize(("dropout", "raw"), [(0.0, True), (0.5, False)])
+def test_input_that_is_summed_as_it_is(dropout: float, raw: bool) -> None:
+    """A hidden layer wider than the features: summing first is cheaper, unless dropout comes before."""
+    assert habits(make("gcn", hidden=64, input_dropout=dropout)).sums_raw_input is raw
+
+
+class Peeks(nn.Module):
+    """Sums, and then looks at the edges themselves."""
+
+    def forward(self, view: View, x: Tensor) -> Tensor:
+        return view.aggregate(Copy(), "sum", x) * len(view.graph.neighbours)
+
+
+def test_a_users_model_that_looks_at_edges() -> None:
+    assert habits(Peeks()) == Habits(sums_raw_input=True, only_sums=False)
