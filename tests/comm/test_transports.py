@@ -15,8 +15,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from starling.comm.failures import PeerLost, WaitedInVain
-from starling.comm.gloo import GlooMailbox, Groups
+from starling.comm.failures import PeerLost
+from starling.comm.gloo import GlooMailbox
 from starling.comm.shared_memory import SharedMemoryMailbox
 from starling.comm.switch import form_team
 from starling.comm.tags import Channel, make_tag
@@ -253,87 +253,6 @@ def talk_at_random(team: Team, seed: int, messages: int) -> None:
         each.join()
     if errors:
         raise errors[0]
-
-
-def wait_for_the_dead(team: Team) -> str:
-    if team.rank == 1:
-        for peer in team.peers:
-            team.links.receive_list(peer, tag(0))
-        os.kill(os.getpid(), signal.SIGKILL)
-    team.links.send_list(1, tag(0), np.arange(3))
-    try:
-        with team.links.receive(1, tag(3), (5,), torch.float32):
-            return "it came"
-    except PeerLost as error:
-        return str(error)
-
-
-@pytest.mark.parametrize("transport", ["gloo", "auto"])
-def test_waiting_for_a_worker_that_was_killed_is_an_error(transport: Transport) -> None:
-    outcomes = try_ranks(3, wait_for_the_dead, transport=transport, deadline=20.0)
-    assert outcomes[1].exit_code == -signal.SIGKILL
-    assert outcomes[0].result == "Worker 1 closed its connection before message 0 of step 3 (forward) had passed."
-    assert outcomes[2].result == outcomes[0].result
-
-
-def send_to_the_dead(team: Team) -> str:
-    if team.rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    try:
-        for call in range(8000):
-            put(team, 1, tag(3, call), torch.ones(5))
-            time.sleep(0.001)
-    except PeerLost as error:
-        return str(error)
-    return "nobody noticed"
-
-
-@pytest.mark.parametrize("transport", ["gloo", "auto"])
-def test_sending_to_a_worker_that_was_killed_is_an_error(transport: Transport) -> None:
-    outcomes = try_ranks(2, send_to_the_dead, transport=transport, deadline=20.0)
-    assert "Worker 1 closed its connection" in outcomes[0].result
-
-
-def wait_in_vain(team: Team) -> str:
-    """The peer lives and says nothing."""
-    group = torch.distributed.group.WORLD
-    assert group is not None
-    try:
-        if team.rank == 0:
-            GlooMailbox(0, 2, Groups(group, group), team.ledger, wait_limit=0.2).receive_list(1, tag(4))
-    except WaitedInVain as error:
-        return str(error)
-    time.sleep(0.6)
-    return "lived"
-
-
-def test_a_message_that_does_not_come_over_gloo() -> None:
-    assert run_ranks(2, wait_in_vain, transport="gloo") == [
-        "Waited 0.2 s in vain for message 0 of step 4 (forward) of worker 1.",
-        "lived",
-    ]
-
-
-def meet_in_the_group(team: Team) -> list[bool]:
-    """What batches are made over travels in a process group of its own: a plain receive there gets it."""
-    mailbox = team.links
-    assert isinstance(mailbox, GlooMailbox)
-    groups = {True: mailbox._groups.background, False: mailbox._groups.training}
-    assert groups[True] is not groups[False]
-    kinds = [(channel, channel in (Channel.PLAN, Channel.SAMPLE, Channel.FETCH)) for channel in Channel]
-    peer = 1 - team.rank
-    for channel, _ in kinds:
-        put(team, peer, tag(1, 0, channel), numbers(team.rank, peer, channel, 9))
-    equal = []
-    for channel, behind in kinds:
-        rows = torch.empty(9)
-        dist.recv(rows, peer, group=groups[behind], tag=tag(1, 0, channel))
-        equal.append(torch.equal(rows, numbers(peer, team.rank, channel, 9)))
-    return equal
-
-
-def test_batches_are_made_over_a_process_group_of_their_own() -> None:
-    assert run_ranks(2, meet_in_the_group, transport="gloo") == [[True] * len(Channel)] * 2
 
 
 def leave_early(team: Team) -> bool:
