@@ -12,6 +12,7 @@ from starling.core.assignment import Assignment
 from starling.core.errors import InputError
 from starling.store.graph import create_graph
 from starling.store.parts import Parts, open_parts
+from starling.store.policies import node_policy
 from starling.store.shards import build_parts
 from starling.stream.arrays import ArrayEdges
 from starling.stream.ingest import ImportOptions
@@ -66,8 +67,8 @@ def test_a_part_that_is_not_there_is_refused(tmp_path: Path) -> None:
         parts.shard(3)
     with pytest.raises(InputError, match="has no node table 'x'"):
         parts.shard(0).node_table("x")
-    with pytest.raises(InputError, match="have no types"):
-        _ = parts.shard(0).type_row
+    with pytest.raises(InputError, match="no node type 'paper'"):
+        node_policy(parts.manifest, "paper")
 
 
 def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:

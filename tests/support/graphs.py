@@ -24,6 +24,7 @@ def write_graph(
     node_tables: dict[str, NDArray[Any] | Csr] | None = None,
     edge_tables: dict[str, NDArray[Any]] | None = None,
     node_types: tuple[str, ...] = (),
+    edge_types: tuple[str, ...] = (),
 ) -> Graph:
     """A graph directory. A sparse table is (offsets, columns, values, width); ``x@paper`` is a table of the type 'paper'."""
     path.mkdir(parents=True)
@@ -38,6 +39,7 @@ def write_graph(
         edges=len(pairs),
         directed=directed,
         node_types=node_types,
+        edge_types=edge_types,
         node_tables=tables,
         edge_tables=edge,
         splits={

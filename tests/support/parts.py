@@ -12,12 +12,15 @@ import numpy as np
 from starling.core.assignment import Assignment
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts, Shard, open_parts
+from starling.store.policies import TypedRanges, rows_in_type
 from starling.store.sharding.budget import Budget
 from starling.store.shards import build_parts
 from tests.support.graphs import write_assignment, write_graph
 
 MEMORY = 1 << 30
 TYPES = ("author", "paper")
+EDGE_TYPES = (*(f"{source}__to__{destination}" for source in TYPES for destination in TYPES), "likes")
+"""The last one says nothing of node types, and has no edges."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Case:
             tables["type"] = self.types
             for code, name in enumerate(TYPES):
                 tables[f"x@{name}"] = np.flatnonzero(self.types == code)[:, None] * 100.0
+                tables[f"words@{name}"] = self.sparse(np.flatnonzero(self.types == code))
         return tables
 
     def sparse(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -61,7 +65,11 @@ class Case:
 
     def edge_tables(self) -> dict[str, Any]:
         at = np.arange(len(self.pairs))
-        return {"weight": at.astype(np.float32) / 4, "attr": np.stack([at, -at], 1).astype(np.int16)}
+        tables = {"weight": at.astype(np.float32) / 4, "attr": np.stack([at, -at], 1).astype(np.int16)}
+        if self.types is not None:
+            ends = self.types[self.pairs].astype(np.uint8)
+            tables["type"] = ends[:, 0] * len(TYPES) + ends[:, 1]
+        return tables
 
 
 def build(case: Case, directory: Path, *, working: int | None = None, threads: int | None = None) -> Parts:
@@ -73,6 +81,7 @@ def build(case: Case, directory: Path, *, working: int | None = None, threads: i
         node_tables=case.tables(),
         edge_tables=case.edge_tables(),
         node_types=TYPES if case.types is not None else (),
+        edge_types=EDGE_TYPES if case.types is not None else (),
     )
     assignment = Assignment(case.kind, case.parts, case.owner.astype(np.int32), case.edge_part, case.locality)
     assigned = write_assignment(directory / "assignment", assignment, len(case.pairs))
@@ -123,7 +132,19 @@ def check_node_map(case: Case, parts: Parts) -> None:
     assert np.array_equal(parts.owner_of(number), case.owner)
     assert np.array_equal(np.load(parts.path / "offsets.npy"), parts.offsets)
     if case.locality is not None:
-        assert np.array_equal(position, np.lexsort([np.arange(case.nodes), case.locality, case.owner]))
+        assert np.array_equal(position, expected_order(case, parts))
+
+
+def expected_order(case: Case, parts: Parts) -> np.ndarray:
+    """Positions by part, sub-part, type, locality. Which sub-part a node is in is found before types count."""
+    keys = [np.arange(case.nodes), case.locality, case.owner]
+    order = np.lexsort(keys)
+    if case.types is None:
+        return order
+    sub_part = np.empty(case.nodes, int)
+    bounds = [bound for record in parts.manifest.shards for bound in record.sub_offsets[:-1]]
+    sub_part[order] = np.searchsorted(bounds, np.arange(case.nodes), side="right")
+    return np.lexsort([*keys[:2], case.types, sub_part, case.owner])
 
 
 def check_shard(case: Case, parts: Parts, part: int) -> None:
@@ -143,6 +164,7 @@ def check_shard(case: Case, parts: Parts, part: int) -> None:
     check_in_edges(case, parts, shard, position, len(nodes) if case.edge_part is not None else None)
     check_transpose(shard)
     check_sub_parts(case, shard)
+    check_typed_ranges(case, shard)
     check_tables(case, shard, position)
 
 
@@ -190,6 +212,21 @@ def check_sub_parts(case: Case, shard: Shard) -> None:
         assert (np.abs(before[bounds] - share * np.arange(case.sub_parts + 1)) <= weight.max() / 2 + 1).all()
 
 
+def check_typed_ranges(case: Case, shard: Shard) -> None:
+    """Ranges cut sub-parts by type, in order of types; their entries are those of their rows."""
+    record = shard.record
+    if case.types is None:
+        assert (record.type_offsets, record.entry_offsets) == ((), ())
+        return
+    bounds = np.array(record.type_offsets) - shard.first_global
+    assert len(bounds) == case.sub_parts * len(TYPES) + 1
+    assert np.array_equal(bounds[:: len(TYPES)], shard.sub_part_bounds)
+    code = np.repeat(np.tile(np.arange(len(TYPES)), case.sub_parts), np.diff(bounds))
+    assert np.array_equal(code, case.types[np.asarray(shard.position[: shard.owned])])
+    assert record.entry_offsets == tuple(shard.incoming.offsets[bounds].tolist())
+    assert np.array_equal(TypedRanges(shard.parts).types_of(np.arange(shard.owned) + shard.first_global), code)
+
+
 def check_tables(case: Case, shard: Shard, position: np.ndarray) -> None:
     mine = position[: shard.owned]
     for name, values in case.tables().items():
@@ -204,8 +241,14 @@ def check_tables(case: Case, shard: Shard, position: np.ndarray) -> None:
             assert case.types is not None
             code = TYPES.index(name.partition("@")[2])
             of_type = mine[case.types[mine] == code]
+            rows = rows_in_type(shard.record)[case.types[mine] == code]
+            if isinstance(found, CsrTable):
+                members = np.flatnonzero(case.types == code)
+                assert found.shape == (len(of_type), 5)
+                whole = CsrTable(values[0], values[1], values[2], (len(members), 5))
+                assert np.array_equal(found.dense(rows), whole.dense(np.searchsorted(members, of_type)))
+                continue
             assert np.array_equal(found, of_type[:, None] * 100.0)
-            rows = np.asarray(shard.type_row)[case.types[mine] == code]
             assert np.array_equal(np.asarray(found)[rows, 0], of_type * 100.0)
         else:
             assert found.dtype == values.dtype

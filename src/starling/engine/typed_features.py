@@ -27,6 +27,7 @@ from starling.engine.features import (
 from starling.store.graph import CsrTable
 from starling.store.parts import Shard
 from starling.store.parts_manifest import PartsManifest
+from starling.store.policies import rows_in_type
 
 
 class TypedFeatures(Features):
@@ -128,7 +129,7 @@ def node_features(
 
 def shard_features(shard: Shard, by_type: bool) -> Features:
     """The features of a shard's owned nodes."""
-    return node_features(shard.parts, shard.node_table, shard.owned, by_type, lambda: shard.type_row)
+    return node_features(shard.parts, shard.node_table, shard.owned, by_type, lambda: rows_in_type(shard.record))
 
 
 def joined_features(shards: Sequence[Features], order: NDArray[Any] | None = None) -> Features:

@@ -18,6 +18,7 @@ from starling.loader.subgraph import Subgraph
 from starling.plan.fanouts import OTHERS
 from starling.store.by_type import EdgeType, names_of_kinds
 from starling.store.parts import Shard
+from starling.store.policies import TypedRanges
 from starling.store.to_objects import PYG_EDGES, PYG_NODES, to_tensor
 
 _LABELS = ("y", "train", "val", "test")
@@ -32,7 +33,8 @@ class TypedMaker(DataMaker):
     def __init__(self, overview: Overview, store: KeyValueStore) -> None:
         super().__init__(overview, store)
         self._types = self.parts.manifest.node_types
-        self._code = overview.told(lambda shard: np.asarray(shard.node_table("type"))).astype(np.int32)
+        ranges, nodes = TypedRanges(self.parts.manifest), self.parts.manifest.nodes
+        self._code = ranges.types_of(np.arange(nodes)).astype(np.int32)
         by_position = self._code[np.asarray(overview.global_of_position)]
         rank = np.empty(len(by_position), np.int64)
         self._members = [np.flatnonzero(by_position == code) for code in range(len(self._types))]
@@ -108,7 +110,9 @@ class TypedMaker(DataMaker):
                 continue
             if plain in _LABELS and code not in self._labelled:
                 continue  # only padding: no node of this type has a label
-            store[PYG_NODES.get(plain, plain)] = node_tensor(plain, self.store.pull(name, ids, calls))
+            store[PYG_NODES.get(plain, plain)] = node_tensor(
+                plain, self.store.pull(name, ids, calls, of_type=self._types[code])
+            )
 
     def _fill_edges(self, data: Any, found: Subgraph, codes: NDArray[np.int32], local: NDArray[np.int64], calls: Calls) -> None:
         names = [name for name in self.parts.manifest.edge_tables if name != "type"]

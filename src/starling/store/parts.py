@@ -170,13 +170,6 @@ class Shard:
         """Whether every local node has a self-loop [N + H]; None where no node of the graph has one."""
         return self._array(layout.LOOPED) if self.parts.looped else None
 
-    @cached_property
-    def type_row(self) -> NDArray[Any]:
-        """Row of each owned node in the tables of its own type [N]; only where nodes have types."""
-        if not self.parts.node_types:
-            raise InputError(f"The nodes of {self.path.parent} have no types.")
-        return self._array(layout.TYPE_ROW)
-
     @property
     def sub_part_bounds(self) -> NDArray[np.int64]:
         """Local rows [s + 1] at which the sub-parts begin and end."""
@@ -187,8 +180,7 @@ class Shard:
         rows = self.owned
         of_type = self.parts.node_tables[name].of_type if name in self.parts.node_tables else None
         if of_type is not None:
-            code = self.parts.node_types.index(of_type)
-            rows = int(np.count_nonzero(np.asarray(self.node_table("type")) == code))
+            rows = int(self.record.type_sizes[:, self.parts.node_types.index(of_type)].sum())
         return self._table(name, self.parts.node_tables, "node", rows)
 
     def edge_table(self, name: str) -> NDArray[Any] | CsrTable:

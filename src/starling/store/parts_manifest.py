@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from starling.core.artifact import MANIFEST
 from starling.core.assignment import CutKind, Making, Note
@@ -17,7 +20,9 @@ class PartRecord(Record):
     """One part in numbers.
 
     `halo` counts the nodes of each hop, `rows` the neighbour lists, `edges` their entries, `dropped` the edges from other parts
-    that zero hops leave out. `sub_offsets` are the global ids [s + 1] at which its sub-parts begin and end.
+    that zero hops leave out. `sub_offsets` are the global ids [s + 1] at which its sub-parts begin and end. Where nodes have T
+    types, `type_offsets` are those [s · T + 1] at which its ranges of one type do, by sub-part, then type, and `entry_offsets` the
+    entries of its neighbour lists there.
     """
 
     nodes: Count
@@ -26,6 +31,13 @@ class PartRecord(Record):
     edges: Count
     dropped: Count = 0
     sub_offsets: tuple[Count, ...]
+    type_offsets: tuple[Count, ...] = ()
+    entry_offsets: tuple[Count, ...] = ()
+
+    @property
+    def type_sizes(self) -> NDArray[np.int64]:
+        """How many nodes each typed range has [s, T]."""
+        return np.diff(self.type_offsets).reshape(len(self.sub_offsets) - 1, -1)
 
 
 class PartsManifest(Manifest):
@@ -62,6 +74,18 @@ class PartsManifest(Manifest):
     edge_tables: dict[str, Table] = {}
     labels: Labels | None = None
     splits: dict[str, Count] = {}
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """The checked manifest of a directory."""
+        manifest = super().read(directory)
+        ranges = manifest.sub_parts * len(manifest.node_types)
+        if ranges and any(len(record.type_offsets) != ranges + 1 for record in manifest.shards):
+            raise InputError(
+                f"{directory} was made before nodes of a part were ordered by type, and does not say which ranges of them are of "
+                "which type. Partition again."
+            )
+        return manifest
 
     def check_shards(self, directory: Path, parts: Iterable[int]) -> None:
         """Refuse a directory in which these parts' shards are missing, truncated or another graph's; others' need not be there."""

@@ -7,7 +7,6 @@ OUT_OFFSETS, OUT_NEIGHBOURS, OUT_ENTRY = "out.offsets.npy", "out.neighbours.npy"
 HALO_GLOBAL, HALO_OFFSETS = "halo.global.npy", "halo.offsets.npy"
 SEND_ROWS, SEND_OFFSETS = "send.rows.npy", "send.offsets.npy"
 POSITION, IN_DEGREE, OUT_DEGREE, LOOPED = "position.npy", "in_degree.npy", "out_degree.npy", "looped.npy"
-TYPE_ROW = "type_row.npy"
 NODE_TABLES, EDGE_TABLES = "nodes", "edges"
 
 

@@ -1,6 +1,6 @@
 """From an assignment to parts: who owns what becomes shards on disk, out of core.
 
-1. Look at the edges once (degrees), number the nodes by part and locality.
+1. Look at the edges once (degrees), number the nodes by part, sub-part, type and locality.
 2. Stream the edges into buckets on disk and sort them by the row they feed (entries.py).
 3. One part at a time: find its halo, write its in-edges, their transpose, degrees and positions.
 4. Tell every part which of its rows the others hold, and cut the node tables.
@@ -45,6 +45,7 @@ from starling.store.sharding.node_tables import NodeTableCutter
 from starling.store.sharding.out_edges import write_out_edges
 from starling.store.sharding.send_lists import send_list_bytes, write_halo, write_send_lists
 from starling.store.sharding.survey import Survey, survey_edges
+from starling.store.sharding.type_order import order_by_type, read_types
 from starling.stream.edges import BLOCK_EDGES
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def build_parts(
     scratch = staging / "scratch"
     scratch.mkdir()
     survey = survey_edges(graph.edge_stream(), threads=threads, progress=progress)
-    order = _number_nodes(graph, assignment_directory, survey, progress)
+    order, ranges = _number_nodes(graph, assignment_directory, survey, sub_parts, progress)
     order.save(staging)
     shards = [staging / shard_name(part) for part in range(assigned.parts)]
     entries = sort_edges(
@@ -120,7 +121,7 @@ def build_parts(
     records = []
     with progress.task("Building shards", len(shards), unit="parts") as task:
         for part, shard in enumerate(shards):
-            records.append(_build_shard(part, shard, writer, order, survey, tables, scratch, settings))
+            records.append(_build_shard(part, shard, writer, order, ranges[part], survey, tables, scratch, settings))
             if halo_hops <= 1:  # with more hops, other parts read these rows too
                 entries.remove(part)
             task.advance(1)
@@ -173,7 +174,17 @@ def check_tables(whole: GraphManifest) -> None:
         )
 
 
-def _number_nodes(graph: Graph, assignment_directory: Path, survey: Survey, progress: Progress) -> NodeOrder:
+@dataclass(frozen=True)
+class _Ranges:
+    """Global ids at which a part's sub-parts [s + 1] and its ranges of one type [s · T + 1] begin and end; none without types."""
+
+    sub_offsets: NDArray[np.int64]
+    type_offsets: NDArray[np.int64]
+
+
+def _number_nodes(
+    graph: Graph, assignment_directory: Path, survey: Survey, sub_parts: int, progress: Progress
+) -> tuple[NodeOrder, list[_Ranges]]:
     # The assignment is not kept: its files are mapped, and their pages would count for as long as they are.
     assignment, _ = load_assignment(assignment_directory)
     locality: NDArray[Any] | None = assignment.locality
@@ -181,7 +192,15 @@ def _number_nodes(graph: Graph, assignment_directory: Path, survey: Survey, prog
         locality = streamed_locality(graph.edge_stream(), assignment.owner, survey, progress=progress)
     elif int(locality.min(initial=0)) < 0:
         raise InputError(f"{assignment_directory} has a negative locality, which ranks nothing. Partition again.")
-    return order_nodes(assignment.owner, assignment.parts, locality)
+    order = order_nodes(assignment.owner, assignment.parts, locality)
+    del assignment, locality
+    # Sub-parts are cut from the order that keeps neighbours together; only then does the type of a node count.
+    sub_offsets = [sub_part_offsets(order, part, sub_parts, survey.in_degree) for part in range(order.parts)]
+    type_offsets = [np.empty(0, np.int64)] * order.parts
+    if graph.manifest.node_types:
+        codes = read_types(graph.path, graph.manifest)
+        type_offsets = order_by_type(order, sub_offsets, codes, len(graph.manifest.node_types))
+    return order, [_Ranges(subs, types) for subs, types in zip(sub_offsets, type_offsets, strict=True)]
 
 
 def _build_shard(
@@ -189,6 +208,7 @@ def _build_shard(
     shard: Path,
     writer: InEdgesWriter,
     order: NodeOrder,
+    ranges: _Ranges,
     survey: Survey,
     edge_tables: dict[str, Table],
     scratch: Path,
@@ -214,7 +234,9 @@ def _build_shard(
         rows=len(found.offsets) - 1,
         edges=int(found.offsets[-1]),
         dropped=found.dropped,
-        sub_offsets=tuple(sub_part_offsets(order, part, settings.sub_parts, survey.in_degree).tolist()),
+        sub_offsets=tuple(ranges.sub_offsets.tolist()),
+        type_offsets=tuple(ranges.type_offsets.tolist()),
+        entry_offsets=tuple(found.offsets[ranges.type_offsets - order.offsets[part]].tolist()),
     )
 
 
@@ -235,8 +257,6 @@ def _cut_node_tables(
     )
     for name, table in _shard_tables(graph.manifest.node_tables, NODE_TABLES).items():
         cutter.cut(name, table.files)
-    if graph.manifest.node_types:
-        cutter.write_type_rows()
 
 
 def _cut_clusters(

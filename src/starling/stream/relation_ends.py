@@ -16,20 +16,23 @@ from starling.stream.cleaning import EdgeFiles
 _BLOCK = 1 << 20
 
 
+def named_ends(relation: str) -> tuple[str, str] | None:
+    """The node types of sources and destinations that a name of three parts says; others say nothing."""
+    parts = relation.split("__")
+    return (parts[0], parts[2]) if len(parts) == 3 else None
+
+
 def check_relation_ends(relations: Sequence[str], kinds: Sequence[str], files: EdgeFiles, node_type: Path) -> None:
     """Refuse a name with a node type that is not there, and an edge between nodes of other types. One pass over the edges.
 
     `node_type` has the type code of every node (one byte a node is held); names that do not have three parts say nothing.
     """
-    named = {code: name.split("__") for code, name in enumerate(relations)}
     ends = np.full((2, len(relations)), -1, np.int64)
-    for code, parts in named.items():
-        if len(parts) != 3:
-            continue
-        for side, kind in enumerate((parts[0], parts[2])):
+    for code, relation in enumerate(relations):
+        for side, kind in enumerate(named_ends(relation) or ()):
             if kind not in kinds:
                 raise InputError(
-                    f"The edge type '{relations[code]}' names the node type '{kind}', which no node has. Node types are "
+                    f"The edge type '{relation}' names the node type '{kind}', which no node has. Node types are "
                     f"{', '.join(kinds)}; rename the one or the other."
                 )
             ends[side, code] = list(kinds).index(kind)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from starling.engine.data.kv import KeyValueStore, Pending
 from starling.engine.hybrid.exchange import Calls
+from starling.store.policies import TypedRanges
 
 Scaled = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """How features are normalised, row by row."""
@@ -66,10 +67,11 @@ class TablesByType(PulledFeatures):
 
     def __init__(self, store: KeyValueStore, tables: Sequence[TypeTable], width: int) -> None:
         self._store, self._tables, self._width = store, tuple(tables), width
+        self._ranges = TypedRanges(store.places.parts.manifest)
 
     def begin(self, nodes: NDArray[Any], calls: Calls, *, counted: bool = True, distinct: bool = False) -> BegunFeatures:
-        """Ask for the nodes' types first, then each type's table for its nodes."""
-        codes = self._store.pull("type", nodes, calls)
+        """Ask for each type's table for its nodes: their types follow from their ids."""
+        codes = self._ranges.types_of(nodes)
         places = [np.flatnonzero(codes == code) for code in range(len(self._tables))]
         pulls = [
             None

@@ -29,6 +29,7 @@ from starling.engine.hybrid.exchange import Calls
 from starling.kernels.stitch import group_by_range
 from starling.plan.fanouts import Fanout
 from starling.store.parts import Shard
+from starling.store.policies import TypedRanges
 
 
 def inclusion_probability(
@@ -89,7 +90,7 @@ def fill_cache(store: KeyValueStore, names: Sequence[str], size: int, chance: ND
     ids = hottest(chance, store.places, size // max(1, *(store.row_bytes(name) for name in names)))
     manifest = store.places.parts.manifest
     of_type = {name: manifest.node_tables[name].of_type for name in names}
-    codes = store.pull("type", ids, calls) if any(of_type.values()) else None
+    codes = TypedRanges(manifest).types_of(ids) if any(of_type.values()) else None
     for name, kind in of_type.items():
         mine = ids if kind is None or codes is None else ids[codes == manifest.node_types.index(kind)]
         store.use_cache(name, StaticCache(mine, store.pull(name, mine, calls, counted=False), len(chance)))

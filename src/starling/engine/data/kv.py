@@ -3,10 +3,12 @@
     rows = store.pull("x", ids, calls)                     # in the order of ids
     store.push("embedding", ids, gradients, calls)         # summed per row at the owner; kind="edge" for rows of edges
 
-Owners follow from ranges: a node belongs to the part whose range of global ids it is in, a row of an edge table to the part that
-holds the entry, which is the destination's. Rows of a table of one node type are asked for by the nodes' global ids too; their
-owner knows where they lie. What lies on this host is read in place, through memory maps that all workers of the host share. The
-rest is asked for in rounds (`rounds.py`), which all workers take in the same order; a team on one host needs no message at all.
+Owners and rows follow from ranges of ids: there is a policy for all nodes and one for each node type, one for all edges and one for
+each edge type (`store/policies.py`). A node belongs to the part whose range of global ids it is in, a row of an edge table to the
+part that holds the entry, which is the destination's. Tables of one node type have the type's policy; `of_type` asks any table for
+rows of one type, and refuses ids outside of the type's ranges. What lies on this host is read in place, through memory maps that
+all workers of the host share. The rest is asked for in rounds (`rounds.py`), which all workers take in the same order; a team on
+one host needs no message at all.
 
 `begin_pull` sends the requests and returns at once, `Pending.serve` answers those of others, `Pending.rows` waits for theirs: so
 the next batch's requests and answers are under way while this one's rows still travel.
@@ -25,13 +27,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from starling.core.errors import InputError
 from starling.engine.data.cache import StaticCache
 from starling.engine.data.places import Places
+from starling.engine.data.table_policies import TablePolicies
 from starling.engine.data.tables import InPlaceTable, KeptTable, Kind, StoredTable, blank_rows, words_of
 from starling.engine.hybrid.exchange import Calls
 from starling.kernels.rows import add_rows, move_rows, scatter_rows
-from starling.kernels.stitch import Grouped, group_by_range
+from starling.kernels.stitch import Grouped
+from starling.store.policies import Placed, RangePolicy
 
 
 class KeyValueStore:
@@ -42,14 +45,19 @@ class KeyValueStore:
         self._in_place: dict[tuple[Kind, str], InPlaceTable] = {}
         self._kept: dict[tuple[Kind, str], KeptTable] = {}
         self._caches: dict[str, StaticCache] = {}
+        self._policies = TablePolicies(places.parts.manifest)
 
     def add(self, name: str, table: InPlaceTable, *, kind: Kind = "node") -> None:
         """Add a table that is not in the files of the parts."""
         self._in_place[kind, name] = table
 
-    def keep(self, name: str, table: KeptTable, *, kind: Kind = "node") -> None:
-        """Add a table whose rows every worker keeps for its own nodes, or the entries of its own lists, the first being row 0."""
+    def keep(self, name: str, table: KeptTable, *, kind: Kind = "node", of_type: str | None = None) -> None:
+        """Add a table whose rows every worker keeps for its own nodes, or the entries of its own lists, the first being row 0.
+
+        With `of_type` it has rows of this type's ranges alone.
+        """
         self._kept[kind, name] = table
+        self._policies.keep(kind, name, of_type)
 
     def use_cache(self, name: str, cache: StaticCache) -> None:
         """Take rows of other hosts from a cache where it has them. Only for tables that never change."""
@@ -63,12 +71,21 @@ class KeyValueStore:
         table: KeptTable | InPlaceTable = self._table("node", name) if kept is None else kept
         return math.prod(table.row_shape) * table.dtype.itemsize
 
-    def pull(self, name: str, ids: NDArray[Any], calls: Calls, *, kind: Kind = "node", counted: bool = True) -> NDArray[Any]:
+    def pull(
+        self,
+        name: str,
+        ids: NDArray[Any],
+        calls: Calls,
+        *,
+        kind: Kind = "node",
+        of_type: str | None = None,
+        counted: bool = True,
+    ) -> NDArray[Any]:
         """Rows of a table in the order of `ids`, which may repeat; every worker calls, one without a wish with no ids.
 
         Rows of features are `counted` in the ledger; others would blur what a cache does.
         """
-        return self.begin_pull(name, ids, calls, kind=kind, counted=counted).rows()
+        return self.begin_pull(name, ids, calls, kind=kind, of_type=of_type, counted=counted).rows()
 
     def begin_pull(
         self,
@@ -77,6 +94,7 @@ class KeyValueStore:
         calls: Calls,
         *,
         kind: Kind = "node",
+        of_type: str | None = None,
         counted: bool = True,
         distinct: bool = False,
     ) -> Pending:
@@ -85,14 +103,14 @@ class KeyValueStore:
         Each row is asked for once; where the ids are known to be `distinct`, that needs no sort.
         """
         ids = np.ascontiguousarray(ids)
-        offsets = self.places.parts.offsets if kind == "node" else self.places.first_entry
-        self._check(name, ids, kind, int(offsets[-1]))
-        by_part = group_by_range(ids, offsets)
+        policy = self._policies.find(kind, name, of_type)
+        placed = policy.place(ids, f"the {kind} table '{name}'")
         kept = self._kept.get((kind, name))
         peers = self.places.far if kept is None else self.places.team.peers
         cache = self._caches.get(name) if kind == "node" else None
         asked = {
-            peer: _ask(ids, self._places_at(by_part, peer), cache, once=kept is not None or not distinct) for peer in peers
+            peer: _ask(ids, self._places_at(placed.by_part, peer), cache, once=kept is not None or not distinct)
+            for peer in peers
         }
         tag, answers = (calls.forward(), calls.forward()) if peers else (0, 0)
         team = self.places.team
@@ -101,9 +119,18 @@ class KeyValueStore:
             team.send_list(peer, tag, question.wanted)
         table = kept if kept is not None else self._table(kind, name)
         counted = counted and kind == "node" and name.partition("@")[0] == "x"
-        return Pending(self.places, table, ids, offsets, by_part, asked, cache, hearing, answers, counted)
+        return Pending(self.places, table, ids, policy, placed, asked, cache, hearing, answers, counted)
 
-    def push(self, name: str, ids: NDArray[Any], values: NDArray[Any], calls: Calls, *, kind: Kind = "node") -> None:
+    def push(
+        self,
+        name: str,
+        ids: NDArray[Any],
+        values: NDArray[Any],
+        calls: Calls,
+        *,
+        kind: Kind = "node",
+        of_type: str | None = None,
+    ) -> None:
         """Add values to rows of a kept table at their owners; what comes for one row is summed first, in the order of ranks.
 
         An owner takes in the sums once, when everybody's have come: `KeptTable.add` says what that means.
@@ -111,7 +138,7 @@ class KeyValueStore:
         if (kind, name) not in self._kept:
             known = [name for of_kind, name in self._kept if of_kind == kind]
             raise ValueError(f"only rows that workers keep themselves can be pushed to, and '{name}' is not one of {known}")
-        self.begin_pull(name, ids, calls, kind=kind).push(values, calls)
+        self.begin_pull(name, ids, calls, kind=kind, of_type=of_type).push(values, calls)
 
     def _table(self, kind: Kind, name: str) -> InPlaceTable:
         if (kind, name) not in self._in_place:
@@ -121,11 +148,6 @@ class KeyValueStore:
     def _places_at(self, by_part: Grouped, worker: int) -> NDArray[np.int64]:
         theirs = self.places.parts_of(worker)
         return by_part.of(theirs.start, theirs.stop)
-
-    def _check(self, name: str, ids: NDArray[Any], kind: Kind, limit: int) -> None:
-        if len(ids) and not (ids.min() >= 0 and ids.max() < limit):
-            wrong = ids[(ids < 0) | (ids >= limit)][0]
-            raise InputError(f"Expected ids in [0, {limit:,}) of the {kind} table '{name}', got {wrong}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +183,8 @@ class Pending:
     _places: Places
     _table: KeptTable | InPlaceTable
     _ids: NDArray[Any]
-    _offsets: NDArray[np.int64]
-    _by_part: Grouped
+    _policy: RangePolicy
+    _placed: Placed
     _asked: dict[int, _Question]
     _cache: StaticCache | None
     _hearing: Callable[[], dict[int, NDArray[np.int64]]]
@@ -232,19 +254,19 @@ class Pending:
                 add_rows(_summed(values, mine, answer_of, len(meeting.places[worker])), meeting.places[worker], total)
             elif worker in shapes:
                 add_rows(next(coming)[1].numpy(), meeting.places[worker], total)
-        table.add(meeting.rows - self._first_own, total.reshape(len(total), *table.row_shape))
+        table.add(self._kept_rows(meeting.rows), total.reshape(len(total), *table.row_shape))
 
     def _read_here(self, words: NDArray[Any]) -> int:
         """Rows that need no message."""
         if not isinstance(self._table, InPlaceTable):
             mine = self._own_places()
-            here = self._table.rows(self._ids[mine] - self._first_own)
+            here = self._table.rows(self._kept_rows(self._ids[mine]))
             scatter_rows(words_of(here), mine, words)
             return len(mine)
         count = 0
         for part in self._places.here:
-            mine = self._by_part.of(part, part + 1)
-            self._table.move(part, self._ids[mine] - self._offsets[part], words, mine)
+            mine = self._placed.by_part.of(part, part + 1)
+            self._table.move(part, self._placed.rows[mine], words, mine)
             count += len(mine)
         return count
 
@@ -255,13 +277,13 @@ class Pending:
         rows = np.unique(np.concatenate(list(by_worker.values())))
         return _Meeting(rows, answer_of, {worker: np.searchsorted(rows, ids) for worker, ids in by_worker.items()})
 
-    @property
-    def _first_own(self) -> int:
-        """The id of the first row that this worker keeps."""
-        return int(self._offsets[self._places.own.start])
+    def _kept_rows(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """Rows of own ids, the first that this worker keeps being row 0."""
+        own: NDArray[np.int64] = self._policy.numbers(ids) - self._policy.rows_before[self._places.own.start]
+        return own
 
     def _own_places(self) -> NDArray[np.int64]:
-        return self._by_part.of(self._places.own.start, self._places.own.stop)
+        return self._placed.by_part.of(self._places.own.start, self._places.own.stop)
 
     def hear(self) -> dict[int, NDArray[np.int64]]:
         """Receive what everybody asks for, once; waits until they have begun the same pull."""
@@ -288,13 +310,13 @@ class Pending:
         """Own rows by id, as bytes."""
         table = self._table
         if not isinstance(table, InPlaceTable):
-            out[...] = words_of(table.rows(wanted - self._first_own)).view(np.uint8)
+            out[...] = words_of(table.rows(self._kept_rows(wanted))).view(np.uint8)
             return
         words = out.view(np.uint32 if out.shape[1] % 4 == 0 else np.uint8)
-        by_part = group_by_range(wanted, self._offsets)
+        placed = self._policy.place(wanted)
         for part in self._places.own:
-            places = by_part.of(part, part + 1)
-            table.move(part, wanted[places] - self._offsets[part], words, places)
+            places = placed.by_part.of(part, part + 1)
+            table.move(part, placed.rows[places], words, places)
 
 
 @dataclass(frozen=True, eq=False)

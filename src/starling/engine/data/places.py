@@ -21,6 +21,7 @@ from starling.engine.hybrid.worker_graph import parts_of_worker
 from starling.kernels.csr import index_type
 from starling.store.parts import Parts
 from starling.store.parts_manifest import PartsManifest
+from starling.store.policies import first_entries
 
 
 def open_places(path: Path, team: Team) -> Places:
@@ -86,7 +87,7 @@ class Places:
     @cached_property
     def first_entry(self) -> NDArray[np.int64]:
         """Entries of neighbour lists are numbered over all parts: where each part's begin [p + 1]."""
-        return np.concatenate([[0], np.cumsum([record.edges for record in self.parts.manifest.shards])])
+        return first_entries(self.parts.manifest)
 
     @property
     def id_type(self) -> Any:

@@ -22,7 +22,7 @@ from starling.store.graph import CsrTable
 from starling.store.parts import Parts, Shard
 
 Kind = Literal["node", "edge"]
-"""Node tables have a row for every global id, edge tables one for every entry of the parts' neighbour lists."""
+"""Rows of node tables are called by global ids of nodes, rows of edge tables by entries of the parts' neighbour lists."""
 
 
 class KeptTable(Protocol):
@@ -51,7 +51,7 @@ class InPlaceTable(ABC):
 
     @abstractmethod
     def move(self, part: int, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any]) -> None:
-        """Copy rows of a part, numbered inside it, to places of a matrix of rows' words (`words_of`)."""
+        """Copy rows of a part's table to places of a matrix of rows' words (`words_of`)."""
 
 
 class StoredTable(InPlaceTable):
@@ -74,32 +74,23 @@ class StoredTable(InPlaceTable):
         if len(rows) == 0:
             return
         if part not in self._opened:
-            self._opened[part] = _PartRows(self._parts.shard(part), self._kind, self._name, self.table.of_type, self.dtype)
+            self._opened[part] = _PartRows(self._parts.shard(part), self._kind, self._name, self.dtype)
         self._opened[part].move(rows, out, places, self._resident)
 
 
 class _PartRows:
     """One part's rows of a table."""
 
-    def __init__(self, shard: Shard, kind: Kind, name: str, of_type: str | None, dtype: np.dtype[Any]) -> None:
+    def __init__(self, shard: Shard, kind: Kind, name: str, dtype: np.dtype[Any]) -> None:
         table = shard.node_table(name) if kind == "node" else shard.edge_table(name)
         self._file: mmap.mmap | None = None
         self._sparse: CsrTable | None = table if isinstance(table, CsrTable) else None
         self._words: NDArray[Any] | None = None if isinstance(table, CsrTable) else words_of(np.asarray(table))
         if isinstance(table, np.memmap):
             self._file = getattr(table, "_mmap", None)
-        self._dtype, self._type_row = dtype, None
-        if of_type is not None:  # a row for each owned node of one type: nodes are named by their place among all
-            code = shard.parts.node_types.index(of_type)
-            self._type_row = np.asarray(shard.type_row)
-            self._is_of_type = np.asarray(shard.node_table("type")) == code
-            self._of_type = of_type
+        self._dtype = dtype
 
     def move(self, rows: NDArray[Any], out: NDArray[Any], places: NDArray[Any], resident: int | None) -> None:
-        if self._type_row is not None:
-            if not self._is_of_type[rows].all():
-                raise InputError(f"Expected nodes of the type '{self._of_type}', got others among them.")
-            rows = self._type_row[rows]
         if self._sparse is not None:
             out[places] = words_of(self._sparse.dense(rows).astype(self._dtype, copy=False))
             return

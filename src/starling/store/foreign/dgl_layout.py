@@ -87,7 +87,7 @@ def write_dgl_partition(parts: Parts, folder: Path, name: str = "graph") -> None
     _write_json(folder / PARTITION_META, {"algo_name": method, "num_parts": len(parts), "version": "1.0.0"})
     _write_text(parts, folder)
     if manifest.node_types:
-        return  # part by part DGL numbers nodes type by type, which Starling's order does not
+        return  # part by part DGL numbers nodes and edges type by type; Starling does so with nodes of a sub-part alone
     for part in range(len(parts)):
         (folder / f"part{part}").mkdir()
         original = parts.position_of_global[parts.offsets[part] : parts.offsets[part + 1]]

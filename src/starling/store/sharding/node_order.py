@@ -50,15 +50,20 @@ class NodeOrder:
 
 def order_nodes(owner: NDArray[np.int32], parts: int, locality: NDArray[Any]) -> NodeOrder:
     """Number the nodes by part, then by locality, then by position. Costs 8 bytes a node beyond the result."""
-    offsets = np.zeros(parts + 1, np.int64)
-    for start in range(0, len(owner), _BLOCK):  # bincount makes a wide copy of what it is given
-        offsets[1:] += np.bincount(owner[start : start + _BLOCK], minlength=parts)
-    np.cumsum(offsets, out=offsets)
+    offsets = offsets_of(owner, parts)
     by_locality = stable_order(locality, int(locality.max(initial=0)))
     order = stable_order(owner, parts - 1, by_locality)
     inverse = np.empty_like(order)
     invert(order, inverse)
     return NodeOrder(offsets, order, inverse)
+
+
+def offsets_of(keys: NDArray[Any], kinds: int) -> NDArray[np.int64]:
+    """Where each kind begins [kinds + 1] when whole numbers in [0, kinds) are sorted."""
+    offsets = np.zeros(kinds + 1, np.int64)
+    for start in range(0, len(keys), _BLOCK):  # bincount makes a wide copy of what it is given
+        offsets[1:] += np.bincount(keys[start : start + _BLOCK], minlength=kinds)
+    return np.cumsum(offsets, out=offsets)
 
 
 def sub_part_offsets(order: NodeOrder, part: int, sub_parts: int, in_degree: NDArray[Any]) -> NDArray[np.int64]:
@@ -67,7 +72,9 @@ def sub_part_offsets(order: NodeOrder, part: int, sub_parts: int, in_degree: NDA
     They are as cheap to tear apart as the order lets them be: `starling partition --sub-parts` has METIS make it.
     """
     before = np.zeros(len(order.positions(part)) + 1, np.int64)
-    np.cumsum(in_degree[order.positions(part)].astype(np.int64) + 1, out=before[1:])
+    before[1:] = in_degree[order.positions(part)]
+    before[1:] += 1
+    np.cumsum(before, out=before)
     shares = np.array([int(before[-1]) * k // sub_parts for k in range(sub_parts + 1)], np.int64)
     above = np.searchsorted(before, shares)
     below = np.maximum(above - 1, 0)

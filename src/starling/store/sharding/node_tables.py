@@ -15,19 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.core.compile import compiled
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, Table
 from starling.core.npy import NpyReader, save_array
 from starling.core.progress import Progress
-from starling.kernels.csr import index_type
 from starling.kernels.ranked_set import RankedSet
-from starling.store.shard_layout import TYPE_ROW
 from starling.store.sharding.budget import Budget
 from starling.store.sharding.by_key import readings, rows_by_key
 from starling.store.sharding.node_order import NodeOrder
 from starling.store.sharding.part_files import PartFiles
 from starling.store.sharding.rows import Column, KeyedRows, RowSource
+from starling.store.sharding.type_order import read_types
 from starling.stream.ahead import read_ahead
 
 _BLOCK_BYTES = 1 << 23
@@ -74,15 +72,6 @@ class NodeTableCutter:
         else:
             self._cut_csr(name, readers, rows, files)
 
-    def write_type_rows(self) -> None:
-        """For every owned node its row among the part's nodes of the same type, which is its row in tables of that type."""
-        codes = self._type_codes()
-        for part, shard in enumerate(self._shards):
-            mine = codes[self._order.positions(part)]
-            row = np.empty(len(mine), index_type(self._order.nodes))
-            _rank_in_type(mine, np.zeros(int(codes.max(initial=0)) + 1, np.int64), row)
-            save_array(shard / TYPE_ROW, row)
-
     def _row_map(self, table: Table) -> RowMap:
         if table.of_type is None:
             return RowMap(self._order.global_of_position, self._order.offsets)
@@ -90,18 +79,12 @@ class NodeTableCutter:
             raise InputError(
                 f"{self._source} has a table of node type '{table.of_type}', which it does not list. Import it again."
             )
-        nodes = np.flatnonzero(self._type_codes() == self._manifest.node_types.index(table.of_type))
+        nodes = np.flatnonzero(read_types(self._source, self._manifest) == self._manifest.node_types.index(table.of_type))
         globals_ = self._order.global_of_position[nodes]
         of_type = RankedSet(self._order.nodes)
         of_type.add_all(globals_)
         of_type.rank()
         return RowMap(of_type.ranks(globals_), of_type.ranks(self._order.offsets))
-
-    def _type_codes(self) -> NDArray[Any]:
-        if "type" not in self._manifest.node_tables:
-            raise InputError(f"{self._source} has tables of one node type but no table 'type' of node types. Import it again.")
-        reader = NpyReader(self._source / self._manifest.node_tables["type"].files[0])
-        return reader.read(0, reader.rows)
 
     def _cut_dense(self, name: str, reader: NpyReader, rows: RowMap, file: str) -> None:
         column = Column(reader.dtype, reader.shape[1:])
@@ -167,10 +150,3 @@ def _row_lengths(offsets: NpyReader) -> Iterator[tuple[int, NDArray[Any]]]:
     step = max(1, _BLOCK_BYTES // 8 * rows // max(rows + values, 1))
     for start in range(0, rows, step):
         yield start, np.diff(offsets.read(start, min(start + step, rows) + 1))
-
-
-@compiled
-def _rank_in_type(codes: NDArray[Any], seen: NDArray[np.int64], row: NDArray[Any]) -> None:
-    for i in range(len(codes)):
-        row[i] = seen[codes[i]]
-        seen[codes[i]] += 1
