@@ -12,6 +12,7 @@ from starling.nn.layers.dense import NGNN, Dense
 from starling.nn.layers.gat import GAT, GATE, GATv2
 from starling.nn.layers.gcn import GCN
 from starling.nn.layers.gin import GIN
+from starling.nn.layers.relational_gcn import RelationalGCN
 from starling.nn.layers.rgcn import RGCN
 from starling.nn.layers.sage import SAGE, LstmSAGE
 from starling.nn.layers.sgc import SGC
@@ -42,6 +43,7 @@ LAYERS = {
     "rgcn narrow": lambda: RGCN(4, 1, 4),
     "rgcn narrow blocks": lambda: RGCN(4, 2, 4, blocks=2),
     "rgcn by basis": lambda: RGCN(4, 4, 4, bases=1),
+    "rgcn of gcn": lambda: RelationalGCN(4, 2, 4, edge_weights=True),
     "gin": lambda: GIN(3, 4),
     "ngnn": lambda: NGNN(SAGE(3, 4), 4, 2),
     "dense": lambda: Dense(3, 4),

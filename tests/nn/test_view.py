@@ -236,6 +236,8 @@ MODELS = {
     "rgcn": {"bases": 2},
     "rgat": {"heads": 2, "attention_dropout": 0.3},
     "sage weighted": {"edge_weights": True},
+    "gcn by relation": {"relational": True, "dropout": 0.2},
+    "gcn weighted by relation": {"relational": True, "edge_weights": True},
     "sage by relation": {"relational": True, "edge_weights": True},
     "gate by relation": {"relational": True, "heads": 2, "attention_dropout": 0.3},
     "gatv2 by relation": {"relational": True, "heads": 2},

@@ -69,10 +69,14 @@ class ByRelation:
     """RGCN: the row times the matrix of the edge's relation; `weight` [R, F, F'], or [R, B, F/B, F'/B] for diagonal blocks.
 
     With `mix` [R, B] the matrices are combinations of B bases: W_r = Σ_b mix[r, b] weight[b], with `weight` [B, F, F'].
+    Factors are those of `Copy`: `edge_weight` [E], `source_scale` [S], `row_scale` [D].
     """
 
     weight: Tensor
     mix: Tensor | None = None
+    edge_weight: Tensor | None = None
+    source_scale: Tensor | None = None
+    row_scale: Tensor | None = None
 
     @property
     def relations(self) -> int:

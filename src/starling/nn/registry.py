@@ -19,6 +19,7 @@ from starling.nn.layers.gat import GAT, GATE, GATv2
 from starling.nn.layers.gcn import GCN
 from starling.nn.layers.gin import GIN
 from starling.nn.layers.relational import Relational
+from starling.nn.layers.relational_gcn import RelationalGCN
 from starling.nn.layers.rgat import RGAT
 from starling.nn.layers.rgcn import RGCN
 from starling.nn.layers.sage import SAGE, LstmSAGE
@@ -35,6 +36,8 @@ class GcnSettings(StackSettings):
     """GCN's own settings."""
 
     edge_weights: bool = False
+    relational: bool = False
+    """A matrix for each edge type, and one for the row itself; degrees stay those of the whole graph."""
 
 
 class AnyRelationSettings(StackSettings):
@@ -133,9 +136,15 @@ def _stack(builder: Callable[[ModelSpec, Any], LayerBuilder]) -> Callable[[Model
 
 def _by_relation(spec: ModelSpec, settings: Any, build: LayerBuilder) -> LayerBuilder:
     """The same layers, one for each relation where that is asked for."""
-    if not getattr(settings, "relational", False):
+    if not isinstance(settings, AnyRelationSettings) or not settings.relational:
         return build
     return lambda fan_in, fan_out, last: Relational(fan_in, fan_out, spec.relations, lambda: build(fan_in, fan_out, last))
+
+
+def _gcn(spec: ModelSpec, s: GcnSettings) -> LayerBuilder:
+    if s.relational:
+        return lambda fan_in, fan_out, last: RelationalGCN(fan_in, fan_out, spec.relations, edge_weights=s.edge_weights)
+    return lambda fan_in, fan_out, last: GCN(fan_in, fan_out, edge_weights=s.edge_weights)
 
 
 def _sage(spec: ModelSpec, s: SageSettings) -> LayerBuilder:
@@ -167,11 +176,7 @@ def _gate(spec: ModelSpec, s: GateSettings) -> LayerBuilder:
 
 
 MODELS: dict[str, Entry] = {
-    "gcn": Entry(
-        "graph convolution (Kipf, Welling 2017)",
-        GcnSettings,
-        _stack(lambda spec, s: lambda fan_in, fan_out, last: GCN(fan_in, fan_out, edge_weights=s.edge_weights)),
-    ),
+    "gcn": Entry("graph convolution (Kipf, Welling 2017)", GcnSettings, _stack(_gcn)),
     "sage": Entry("GraphSAGE, mean, max or LSTM (Hamilton et al. 2017)", SageSettings, _stack(_sage)),
     "gat": Entry(
         "graph attention (Veličković et al. 2018)",
@@ -224,6 +229,14 @@ MODELS: dict[str, Entry] = {
 }
 
 
+_NOT_BY_RELATION = {
+    "rgcn": "it has a matrix for each relation as it is. Leave relational out.",
+    "rgat": "it has weights for each relation as it is. Leave relational out.",
+    "sgc": "it has one matrix after all its hops, and no layers that could have one for each. Pass --model gcn, or rgcn.",
+    "mlp": "it does not look at edges. Leave relational out, or pass another --model.",
+}
+"""Why a model of the table cannot be `relational`."""
+
 _ONE_AT_A_TIME = threading.Lock()
 """Modules that are not ours draw their first weights from torch's one generator, which all threads share."""
 
@@ -251,6 +264,8 @@ def model_settings(spec: ModelSpec) -> Record:
     """The checked settings of a model, defaults filled in; an unknown key is an error that suggests the right one."""
     kind: type[Record] = PygSettings if spec.name.startswith("pyg:") else _entry(spec.name).settings
     unknown = [key for key in spec.settings if key not in kind.model_fields]
+    if "relational" in unknown:
+        raise InputError(f"The model '{spec.name}' has no form by relation: {_NOT_BY_RELATION[spec.name]}")
     if unknown:
         hint = nearest(unknown[0], ["name", *kind.model_fields])
         raise InputError(f"The model '{spec.name}' has no setting '{unknown[0]}'. {hint}")

@@ -102,9 +102,16 @@ def relations_of(graph: LocalGraph, relations: int) -> list[Relation]:
 
 
 def sum_relations(
-    parts: list[Relation], weight: Tensor, x: Tensor, rows: int, edge_weight: Tensor | None, mean: bool
+    parts: list[Relation],
+    weight: Tensor,
+    x: Tensor,
+    rows: int,
+    edge_weight: Tensor | None,
+    mean: bool,
+    source_scale: Tensor | None = None,
+    row_scale: Tensor | None = None,
 ) -> Tensor:
-    """Σ over relations of (mean or sum over its neighbours) @ weight[r], [rows, F']."""
+    """Σ over relations of (mean or sum over its neighbours) @ weight[r], [rows, F']; factors are those of `gather.Copy`."""
     blocks = weight.shape[1] if weight.dim() == 4 else 1
     # Tied to `x` and `weight` even where there is no edge: a backward pass that others wait in must come by here too.
     out = x.new_zeros(rows, weight.shape[-1] * blocks) + (x[:0].sum() + weight[:0].sum())
@@ -112,9 +119,11 @@ def sum_relations(
     given = gathered(x, [part.sources for part, _ in present])
     found = []
     for (part, matrix), values in zip(present, given, strict=True):
+        whole = None if row_scale is None else row_scale[part.rows]
         factors = {
             "edge_weight": None if edge_weight is None else edge_weight[part.numbers],
-            "row_scale": part.scale if mean else None,
+            "source_scale": None if source_scale is None else source_scale[part.sources],
+            "row_scale": whole if not mean else part.scale if whole is None else whole * part.scale,
         }
         if _product_first(part, matrix, x):
             found.append(part.sum(_product(values, matrix), **factors))

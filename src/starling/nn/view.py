@@ -167,11 +167,15 @@ class View:
         if self.exchange.spread and reduce == "mean" and self.graph.relation_degree is None:
             raise InputError("Expected 'relation_degree' for a mean by relation over a vertex-cut, got none.")
         graph, mean = self.graph, reduce == "mean"
-        if gather.mix is not None and bases_are_cheaper(graph, gather.weight, gather.mix, rows):
+        row_scale = gather.row_scale if mean else _product(gather.row_scale, graph.row_scale)
+        plain_sums = all(factor is None for factor in (gather.edge_weight, gather.source_scale, row_scale))
+        if gather.mix is not None and plain_sums and bases_are_cheaper(graph, gather.weight, gather.mix, rows):
             partial = sum_bases(graph, gather.weight, gather.mix, rows, mean=mean)
         else:
-            parts = relations_of(graph, gather.relations)
-            partial = sum_relations(parts, gather.matrices, rows, graph.destinations, graph.edge_scale, mean=mean)
+            parts, edge_weight = relations_of(graph, gather.relations), _product(gather.edge_weight, graph.edge_scale)
+            partial = sum_relations(
+                parts, gather.matrices, rows, graph.destinations, edge_weight, mean, gather.source_scale, row_scale
+            )
         return self.exchange.push_sum(partial)
 
     def _relation_attention(self, gather: RelationAttention, rows: Tensor) -> Tensor:

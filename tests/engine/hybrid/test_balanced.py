@@ -31,6 +31,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "gat": {"name": "gat", "heads": 2, "attention_dropout": 0.3},
     "gate": {"name": "gate", "heads": 2},
     "rgcn": {"name": "rgcn", "bases": 2},
+    "gcn by relation": {"name": "gcn", "relational": True, "edge_weights": True},
 }
 
 
@@ -57,7 +58,8 @@ def alone(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, L
 
 
 @pytest.mark.parametrize(
-    ("model", "workers"), [("gcn", 2), ("gcn", 4), ("weighted", 4), ("sage", 2), ("gat", 4), ("gate", 2), ("rgcn", 4)]
+    ("model", "workers"),
+    [("gcn", 2), ("gcn", 4), ("weighted", 4), ("sage", 2), ("gat", 4), ("gate", 2), ("rgcn", 4), ("gcn by relation", 4)],
 )
 def test_balanced_workers_learn_what_one_process_learns(
     parts: Path, alone: dict[str, Learnt], model: str, workers: int, tmp_path: Path

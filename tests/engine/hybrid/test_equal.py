@@ -21,6 +21,8 @@ from tests.engine.hybrid.runs import Learnt, assert_same, config_of, learn_toget
 MODELS: dict[str, dict[str, Any]] = {
     "gcn": {"norm": "batch", "dropout": 0.3, "residual": True},
     "gcn weighted": {"edge_weights": True, "input_dropout": 0.2},
+    "gcn by relation": {"relational": True, "dropout": 0.2},
+    "gcn weighted by relation": {"relational": True, "edge_weights": True},
     "sage": {"jump": "cat", "dropout": 0.2},
     "sage max": {"aggregate": "max", "norm": "layer"},
     "gat": {"heads": 2, "attention_dropout": 0.3},

@@ -30,15 +30,20 @@ class _WholeSizeView(View):
         return self.whole
 
 
+def check_relations(relations: int) -> None:
+    """Refuse a graph without edge types."""
+    if relations < 1:
+        raise InputError(
+            "Expected edge types for a relational model, got a graph without. Import it with types, or leave relational out."
+        )
+
+
 class Relational(nn.Module):
     """A layer for each relation, made by `make`, and a matrix for the row itself."""
 
     def __init__(self, fan_in: int, fan_out: int, relations: int, make: Callable[[], nn.Module]) -> None:
         super().__init__()
-        if relations < 1:
-            raise InputError(
-                "Expected edge types for a relational model, got a graph without. Import it with types, or leave relational out."
-            )
+        check_relations(relations)
         self.root = Dense(fan_in, fan_out)
         self.relations = nn.ModuleList(make() for _ in range(relations))
         self._name = ""
