@@ -97,15 +97,15 @@ class SparseFeatures(Features):
 
 
 class SpreadFeatures(Features):
-    """Rows of shards: node i is row `place[i]` of the shards' tables laid end to end."""
+    """Rows of shards: node i is row `place[i]` of the shards' tables laid end to end; row i without `place`."""
 
-    def __init__(self, shards: Sequence[Features], place: NDArray[Any]) -> None:
-        self.count, self.width = len(place), shards[0].width
+    def __init__(self, shards: Sequence[Features], place: NDArray[Any] | None = None) -> None:
         self._shards, self._place = shards, place
         self._ends = np.cumsum([shard.count for shard in shards])
+        self.count, self.width = int(self._ends[-1]) if place is None else len(place), shards[0].width
 
     def _rows(self, index: NDArray[Any]) -> NDArray[np.float32]:
-        place = np.asarray(self._place[index])
+        place = index if self._place is None else np.asarray(self._place[index])
         owner = np.searchsorted(self._ends, place, side="right")
         out = np.empty((len(index), self.width), np.float32)
         for part in np.unique(owner):

@@ -134,13 +134,12 @@ def shard_features(shard: Shard, by_type: bool) -> Features:
 
 def joined_features(shards: Sequence[Features], order: NDArray[Any] | None = None) -> Features:
     """Features of shards laid end to end; with `order`, node i is row `order[i]` of them."""
-    every = np.arange(sum(shard.count for shard in shards)) if order is None else order
     typed = [shard for shard in shards if isinstance(shard, TypedFeatures)]
     if len(typed) < len(shards):
-        return shards[0] if len(shards) == 1 and order is None else SpreadFeatures(shards, every)
-    codes, places, tables = np.concatenate([shard.codes for shard in typed]), [], []
-    for shard, before in zip(typed, _rows_before(typed), strict=True):
-        places.append(shard.place + before[shard.codes])
+        return shards[0] if len(shards) == 1 and order is None else SpreadFeatures(shards, order)
+    codes, tables = np.concatenate([shard.codes for shard in typed]), []
+    rows = zip(typed, _rows_before(typed), strict=True)
+    place = np.concatenate([shard.place + before[shard.codes] for shard, before in rows])
     made: dict[tuple[int, ...], Features] = {}  # one table may be that of every type
     for code in range(len(typed[0].tables)):
         parts = [table for shard in typed if (table := shard.tables[code]) is not None]
@@ -148,7 +147,9 @@ def joined_features(shards: Sequence[Features], order: NDArray[Any] | None = Non
         if parts and key not in made:
             made[key] = joined_features(parts)
         tables.append(made.get(key))
-    return TypedFeatures(codes[every], np.concatenate(places)[every], tables)
+    if order is not None:
+        codes, place = codes[order], place[order]
+    return TypedFeatures(codes, place, tables)
 
 
 def _rows_before(shards: Sequence[TypedFeatures]) -> NDArray[np.int64]:

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
+from starling.core.manifest import GraphManifest
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import negative_weights
 from starling.plan.mini import Mini
 from starling.plan.strategy import Strategy
+from starling.store.parts_manifest import PartsManifest
 from starling.train.budget import team_budget
 from starling.train.config import RunConfig
 from starling.train.tasks import Source
@@ -58,6 +60,22 @@ def check_data_parallel(config: RunConfig, how: Strategy.Settings) -> None:
     for asked, what in ((config.data.before is not None, "--before"), (past, "strategy.past")):
         if asked:
             raise InputError(f"Models that are averaged are trained without {what}. Pass --sync gradient.")
+
+
+def check_averaged_features(config: RunConfig, manifest: GraphManifest | PartsManifest) -> None:
+    """Refuse nodes without features where models are averaged: rows that are learnt for them belong to no part's model."""
+    path, tables = config.data.path, manifest.node_tables
+    if not any(name == "x" or name.startswith("x@") for name in tables):
+        raise InputError(
+            f"Models that are averaged are trained on features, and {path} has none. Import the graph with --features, or pass "
+            "--sync gradient, which learns embeddings instead."
+        )
+    bare = [name for name in manifest.node_types if "x" not in tables and f"x@{name}" not in tables]
+    if bare and config.embedding.dim != 0:
+        raise InputError(
+            f"Models that are averaged have no embeddings, and nodes of the type '{bare[0]}' in {path} have no features. Pass "
+            "--embedding-dim 0, with which each such type has one learnt row, or --sync gradient."
+        )
 
 
 def _check_relations(config: RunConfig, source: Source) -> None:

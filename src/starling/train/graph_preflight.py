@@ -6,13 +6,13 @@ from pathlib import Path
 
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest
-from starling.engine.data.parts_source import check_one_table
 from starling.nn.registry import MODELS
 from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini
 from starling.plan.targets import check_batch
 from starling.store.parts_manifest import PartsManifest
 from starling.train.config import RunConfig
+from starling.train.graph_checks import check_averaged_features
 from starling.train.setup import check_choices, check_shapes
 from starling.train.tasks import fitting_task
 
@@ -31,7 +31,7 @@ def check_before_workers(config: RunConfig, manifest: GraphManifest | PartsManif
     if isinstance(how, Mini.Settings) and config.model.name in MODELS:
         one_a_layer(how.fanouts, settings["layers"])
     if config.sync.name == "average":
-        check_one_table(path, manifest.node_tables)
+        check_averaged_features(config, manifest)
     x = manifest.node_tables.get("x")
     features = None if x is None or config.embedding.dim else x.shape[1] if len(x.shape) > 1 else 1
     check_shapes(config, features, outputs)

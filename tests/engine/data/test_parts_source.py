@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from starling.comm.team import Team
 from starling.core.errors import InputError
-from starling.engine.data.halo_rows import halo_file, write_halo_rows
+from starling.engine.data.halo_rows import halo_file
 from starling.engine.data.parts_source import PartsSource, open_parts_source
 from starling.engine.data.sequential import read_rows, row_blocks_of
 from starling.engine.data.shelf import Shelf
@@ -48,7 +48,7 @@ def test_a_part_holds_what_the_graph_does(place: tuple[Graph, Path], tmp_path: P
     whole: GraphSource = open_source(graph.path, SourceRequest(normalize, ("attr", "weight")))
     source = opened(path, normalize=normalize, edge_tables=("attr", "weight"))
     if where != "shards":
-        write_halo_rows(source.parts, source.mine, tmp_path)
+        source.part_features.lay_out(source.mine, tmp_path)
     seen = []
     for number in source.mine:
         part = source.read(number, keep="row" not in where, halo=None if where == "shards" else tmp_path)

@@ -12,7 +12,6 @@ from starling.core.errors import InputError
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.embeddings import EMBEDDINGS, ROWS
-from starling.train.graph_preflight import check_before_workers
 from tests.engine.data.cases import learn_on_hosts
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same
 from tests.engine.hybrid.test_typed import build, cuts, typed
@@ -39,21 +38,6 @@ def test_a_worker_without_a_part_is_refused(parts: Path, tmp_path: Path) -> None
     """It would not know how wide rows are."""
     with pytest.raises(InputError, match="need a part for every worker, got 4"):
         learn_on_hosts(typed(parts, 5, CASE, team={"parallel": "data"}), tmp_path / "run", [0] * 5)
-
-
-@pytest.mark.parametrize("where", ["before a graph is cut", "where parts are read"])
-def test_averaged_models_have_one_table_of_features(graph: Graph, parts: Path, tmp_path: Path, where: str) -> None:
-    """Said of the graph, whose features are there, and in time: cutting a large graph takes minutes."""
-    average: dict[str, Any] = {"team": {"parallel": "data"}, "sync": {"name": "average"}, "embedding": {"dim": 0}}
-
-    def train() -> None:
-        if where == "before a graph is cut":
-            check_before_workers(typed(graph.path, 2, CASE, **average), graph.manifest)
-        else:
-            learn_on_hosts(typed(parts, 2, CASE, **average), tmp_path / "run", [0, 0])
-
-    with pytest.raises(InputError, match=r"one table of features, and .* has one for each node type\. Pass --sync gradient"):
-        train()
 
 
 @pytest.mark.parametrize("normalize", ["none", "standard"])

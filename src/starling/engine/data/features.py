@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.engine.data.kv import KeyValueStore, Pending
+from starling.engine.features import Features
 from starling.engine.hybrid.exchange import Calls
 from starling.store.policies import TypedRanges
 
@@ -52,6 +53,17 @@ class OneTable(PulledFeatures):
             return BegunFeatures((), lambda: np.empty((len(nodes), 0), np.float32))
         pending = self._store.begin_pull("x", nodes, calls, counted=counted, distinct=distinct)
         return BegunFeatures((pending,), lambda: _matrix(pending.rows(), self._scaled))
+
+
+class ReadHere(PulledFeatures):
+    """Features of all nodes by global id that this process reads itself, and asks nobody for."""
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+
+    def begin(self, nodes: NDArray[Any], calls: Calls, *, counted: bool = True, distinct: bool = False) -> BegunFeatures:
+        """Nothing is under way: rows are read when they are wanted."""
+        return BegunFeatures((), lambda: self._features.rows(nodes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,7 @@ Laid out once, in one pass over every shard, they are read in order like the par
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.npy import NpyWriter, write_values
-from starling.engine.data.sequential import row_blocks_of
 from starling.store.parts import Parts, Shard
-from starling.store.shard_layout import shard_name
 
 
 def halo_file(folder: Path, part: int) -> Path:
@@ -54,15 +51,20 @@ class HaloPlaces:
         return self._begin[part]
 
 
-def write_halo_rows(parts: Parts, mine: Iterable[int], folder: Path) -> None:
-    """Write the halo rows of the dense node table 'x' for some parts; reads the table once, in blocks."""
-    table = parts.manifest.node_tables["x"]
-    width = math.prod(table.shape[1:])
-    halos = {part: _HaloFile(parts.shard(part), folder, np.dtype(table.dtype), width) for part in mine}
+def write_halo_rows(
+    parts: Parts,
+    mine: Iterable[int],
+    folder: Path,
+    blocks: Callable[[int], Iterator[NDArray[Any]]],
+    dtype: np.dtype[Any],
+    width: int,
+) -> None:
+    """Write the halo rows of some parts; `blocks` reads a part's own rows once, in order."""
+    halos = {part: _HaloFile(parts.shard(part), folder, dtype, width) for part in mine}
     places = HaloPlaces(parts)
     for owner in range(len(parts)):
         start = 0
-        for block in row_blocks_of(parts.path / shard_name(owner) / table.files[0], width, drop=True):
+        for block in blocks(owner):
             for part, place, rows in places.of(owner, start, start + len(block)):
                 if part in halos:
                     halos[part].write(place, block[rows - start])

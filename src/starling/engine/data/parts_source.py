@@ -6,7 +6,7 @@ Every worker reads from every shard (the halo's features, evaluation): parts of 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,12 @@ from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.manifest import Labels
-from starling.core.npy import NpyReader, map_array
-from starling.engine.data.end_to_end import EndToEnd, SomeRows, scaled_like
-from starling.engine.data.halo_rows import halo_file
+from starling.core.npy import NpyReader
 from starling.engine.data.local import global_ids, padded_offsets
+from starling.engine.data.part_features import PartFeatures, open_part_features
 from starling.engine.data.part_source import PartSource
 from starling.engine.data.places import Places
-from starling.engine.data.sequential import read_rows
-from starling.engine.features import DenseFeatures, Features, normalized, open_features
+from starling.engine.features import Features
 from starling.engine.hybrid.exchange import Calls
 from starling.engine.source import SPLITS, SourceRequest, edge_tensor, negative_weights
 from starling.kernels.csr import Csr
@@ -49,8 +47,7 @@ class PartsSource:
     parts: Parts
     team: Team
     mine: range
-    features: Features
-    """Of all nodes by global id, where they lie."""
+    part_features: PartFeatures
     labels: Labels | None
     y: NDArray[Any] | None
     splits: dict[str, NDArray[np.int64]]
@@ -75,6 +72,16 @@ class PartsSource:
         return f"number {row:,} of the split nodes of parts {self.mine.start} to {self.mine.stop - 1}"
 
     @property
+    def features(self) -> Features:
+        """Of all nodes by global id, where they lie."""
+        return self.part_features.everywhere
+
+    @property
+    def node_bytes(self) -> int:
+        """What is held for every node of the graph, whichever part has its turn."""
+        return self.part_features.nbytes + (0 if self.weighted_degree is None else self.weighted_degree.nbytes)
+
+    @property
     def relation_names(self) -> tuple[str, ...]:
         """Names of edge types, none where they are only numbers."""
         return self.parts.manifest.edge_types
@@ -87,11 +94,6 @@ class PartsSource:
             edges = _array(shard, layout.IN_OFFSETS)[shard.owned]
             counts += np.bincount(_edge_column(shard, "type")[:edges], minlength=self.relations)
         return counts
-
-    @property
-    def sparse(self) -> bool:
-        """Whether features are stored by their non-zeros."""
-        return self.parts.manifest.node_tables["x"].layout != "dense"
 
     def list_bytes(self, part: int) -> int:
         """What a part takes in memory without its features."""
@@ -114,7 +116,7 @@ class PartsSource:
         return PartSource(
             self.path,
             self._lists(shard),
-            self._features(shard, ids, keep=keep, halo=halo),
+            self.part_features.of(shard, ids, keep=keep, halo=halo),
             self.labels,
             columns["y"] if self.labels is not None else None,
             {name: np.flatnonzero(columns[name]) for name in SPLITS if name in columns},
@@ -138,43 +140,24 @@ class PartsSource:
         edge = _array(shard, layout.IN_EDGE) if self.edge_tables else np.empty(0, np.int64)
         return Csr(padded_offsets(offsets, shard.local), _array(shard, layout.IN_NEIGHBOURS), edge)
 
-    def _features(self, shard: Shard, ids: NDArray[np.int64], *, keep: bool, halo: Path | None) -> Features:
-        if halo is None:
-            everywhere = SomeRows(self.features, ids)
-            return DenseFeatures(everywhere.all()) if keep else everywhere
-        laid_out = halo_file(halo, shard.part)
-        if not keep:
-            tables = [open_features(shard.node_table("x")), DenseFeatures(map_array(laid_out))]
-            return scaled_like(self.features, EndToEnd(tables))
-        rows = np.empty((shard.local, self.features.width), np.float32)
-        read_rows(shard.path / self.parts.manifest.node_tables["x"].files[0], rows[: shard.owned], drop=True)
-        read_rows(laid_out, rows[shard.owned :], drop=True)
-        return scaled_like(self.features, DenseFeatures(rows))
-
 
 def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSource:
     """Look at all parts of a directory without reading them: masks, and labels of own parts' split nodes."""
     parts = _all_parts(path, team)
     places, manifest = Places(parts, team), parts.manifest
-    check_one_table(path, manifest.node_tables)
     shards = [parts.shard(part) for part in range(len(parts))]
     train = [np.flatnonzero(column(shard, "train")) for shard in shards] if "train" in manifest.node_tables else []
     sizes = {name: sum(int(column(shard, name).sum()) for shard in shards) for name in SPLITS if name in manifest.node_tables}
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: edge_tensor(np.asarray(shards[0].edge_table(name)[:0]), name) for name in names}  # type: ignore[index]
     y, splits = _split_labels(manifest, [shards[part] for part in places.own]) if manifest.labels is not None else (None, {})
-    first = parts.offsets
-    features = normalized(
-        EndToEnd([open_features(shard.node_table("x")) for shard in shards]),
-        request.normalize,
-        np.concatenate([np.empty(0, np.int64), *(rows + first[part] for part, rows in enumerate(train))]),
-    )
+    training = np.concatenate([np.empty(0, np.int64), *(rows + parts.offsets[part] for part, rows in enumerate(train))])
     return PartsSource(
         path,
         parts,
         team,
         places.own,
-        features,
+        open_part_features(parts, request, training),
         manifest.labels,
         y,
         splits,
@@ -185,20 +168,6 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
         _weighted_degree(shards) if "weight" in tables else None,
         Calls(0, Channel.SETUP, _CALLS),
     )
-
-
-def check_one_table(path: Path, tables: Collection[str]) -> None:
-    """Refuse a graph whose node tables have no features, or some for each node type: parts are read as one table of rows."""
-    if any(name.startswith("x@") for name in tables):
-        raise InputError(
-            f"Models that are averaged are trained on one table of features, and {path} has one for each node type. Pass --sync "
-            "gradient."
-        )
-    if "x" not in tables:
-        raise InputError(
-            f"Models that are averaged are trained on features, and {path} has none. Import the graph with --features, or pass "
-            "--sync gradient, which learns embeddings instead."
-        )
 
 
 def _all_parts(path: Path, team: Team) -> Parts:

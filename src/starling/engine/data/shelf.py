@@ -13,7 +13,6 @@ from typing import Literal
 
 from starling.core.errors import InputError
 from starling.core.memory import format_bytes
-from starling.engine.data.halo_rows import write_halo_rows
 from starling.engine.data.part_source import PartSource
 from starling.engine.data.parts_source import PartsSource
 from starling.plan.background import Background
@@ -51,8 +50,8 @@ class Shelf:
 
     def prepare(self, folder: Path) -> None:
         """Lay out the halo's features in a scratch folder, where parts will be read again and again."""
-        if self.comes_and_goes and not self._source.sparse:
-            write_halo_rows(self._source.parts, self._source.mine, folder)
+        if self.comes_and_goes and not self._source.part_features.sparse:
+            self._source.part_features.lay_out(self._source.mine, folder)
             self._halo = folder
 
     @contextmanager

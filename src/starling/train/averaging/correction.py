@@ -11,7 +11,7 @@ import numpy as np
 
 from starling.comm.team import Team
 from starling.engine.data.compact import Compactor
-from starling.engine.data.end_to_end import scaled_like
+from starling.engine.data.features import ReadHere
 from starling.engine.data.fetch import Fetcher
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts
@@ -19,7 +19,6 @@ from starling.engine.data.parts_source import PartsSource, column
 from starling.engine.data.places import Places
 from starling.engine.data.sample import BlockSampler
 from starling.engine.data.schedule import Scheduled
-from starling.engine.features import DenseFeatures
 from starling.engine.fill import FilledBatch
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.targets import TargetBatches
@@ -42,7 +41,7 @@ class GlobalBatches:
         self._fetch = Fetcher(
             KeyValueStore(places, resident=1 << 26),
             edge_tables=tables,
-            scaled=lambda rows: scaled_like(source.features, DenseFeatures(rows)).all(),
+            features=ReadHere(source.features),
             weighted="weight" in tables,
         )
         self._compact = Compactor(seed=seed)

@@ -10,7 +10,7 @@ from starling.nn.model import LayeredModel
 from starling.train.averaging.parts_work import PartsPlan, PartsWork
 from starling.train.budget import data_memory
 from starling.train.config import RunConfig
-from starling.train.graph_checks import check_data_parallel, check_relation_counts, learns_by_relation
+from starling.train.graph_checks import check_averaged_features, check_data_parallel, check_relation_counts, learns_by_relation
 from starling.train.setup import (
     Setup,
     check_choices,
@@ -40,6 +40,8 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
         )
     memory = data_memory(config, team.size)
     source = open_parts_source(config.data.path, team, request_of(config, memory))
+    memory = max(0, memory - source.node_bytes)
+    check_averaged_features(config, source.parts.manifest)
     check_data_parallel(config, how)
     if learns_by_relation(config) and source.relations:
         check_relation_counts(source.total(source.relation_counts()), source.relation_names, source.path)
