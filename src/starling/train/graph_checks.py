@@ -55,11 +55,8 @@ def check_data_parallel(config: RunConfig, how: Strategy.Settings) -> None:
     past = isinstance(how, Mini.Settings) and how.past
     if past and config.team.local_only:
         raise InputError("Targets that look into their past need lists beyond their own part. Leave out --local-only, or past.")
-    if config.sync.name != "average":
-        return
-    for asked, what in ((config.data.before is not None, "--before"), (past, "strategy.past")):
-        if asked:
-            raise InputError(f"Models that are averaged are trained without {what}. Pass --sync gradient.")
+    if past and config.sync.name == "average":
+        raise InputError("Models that are averaged are trained without strategy.past. Pass --sync gradient.")
 
 
 def check_averaged_features(config: RunConfig, manifest: GraphManifest | PartsManifest) -> None:

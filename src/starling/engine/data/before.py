@@ -16,6 +16,7 @@ from starling.engine.data.kept_lists import looped_by, of_kept
 from starling.engine.data.neighbours import MakeHops
 from starling.engine.data.places import Places
 from starling.plan.source import NeighbourSource
+from starling.store.parts import Shard
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,23 @@ class EdgesBefore:
 
         return of_kept(make_hops, are_there)
 
+    def there(self, shard: Shard) -> NDArray[np.bool_]:
+        """Which entries of a shard's lists are these edges."""
+        return no_later(np.asarray(shard.edge_table("time")), self.time)
+
     def degrees(self, places: Places, part: int) -> NDArray[np.int64]:
         """How many of the edges come into each of a part's own nodes."""
         shard = places.parts.shard(part)
-        before = np.concatenate([[0], np.cumsum(no_later(np.asarray(shard.edge_table("time")), self.time))])
+        before = np.concatenate([[0], np.cumsum(self.there(shard))])
         return np.diff(before[np.asarray(shard.incoming.offsets[: shard.owned + 1])])
 
     def loops(self, places: Places, part: int) -> NDArray[np.bool_]:
         """Which of a part's own nodes have a self-loop among the edges."""
         shard = places.parts.shard(part)
-        return looped_by(shard, no_later(np.asarray(shard.edge_table("time")), self.time))
+        return looped_by(shard, self.there(shard))
 
     def weights(self, places: Places, part: int) -> NDArray[np.float32]:
         """The weight of each edge of a part, 0 of later ones: what weighted degrees are summed from."""
         shard = places.parts.shard(part)
         weight = np.asarray(shard.edge_table("weight"), np.float32)
-        return np.where(no_later(np.asarray(shard.edge_table("time")), self.time), weight, np.float32(0))
+        return np.where(self.there(shard), weight, np.float32(0))

@@ -24,6 +24,7 @@ from starling.core.npy import NpyReader
 from starling.engine.data.local import global_ids, padded_offsets
 from starling.engine.data.part_features import PartFeatures, open_part_features
 from starling.engine.data.part_source import PartSource
+from starling.engine.data.parts_before import PartsBefore, count_before, entries_of
 from starling.engine.data.places import Places
 from starling.engine.features import Features
 from starling.engine.hybrid.exchange import Calls
@@ -35,6 +36,8 @@ from starling.store.parts_manifest import PartsManifest
 
 _CALLS = 300
 """Messages of the setup channel from this number on."""
+_TIME_BYTES = 16
+"""Of an edge while those of a time are picked out: its time, and its place among them."""
 _ROW_BYTES = 48
 """Of a local row beside features: offsets, degree, position, global id, masks and labels."""
 
@@ -60,6 +63,8 @@ class PartsSource:
     relations: int
     weighted_degree: NDArray[np.float32] | None
     """By global id."""
+    then: PartsBefore | None
+    """The edges that are there, where not all are."""
     calls: Calls
 
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -79,7 +84,8 @@ class PartsSource:
     @property
     def node_bytes(self) -> int:
         """What is held for every node of the graph, whichever part has its turn."""
-        return self.part_features.nbytes + (0 if self.weighted_degree is None else self.weighted_degree.nbytes)
+        held = (self.part_features, self.weighted_degree, self.then)
+        return sum(0 if each is None else each.nbytes for each in held)
 
     @property
     def relation_names(self) -> tuple[str, ...]:
@@ -99,7 +105,8 @@ class PartsSource:
         """What a part takes in memory without its features."""
         record, local = self.parts.manifest.shards[part], self.parts.shard(part).local
         tables = sum(4 * math.prod(table.shape[1:]) for table in self.edge_tables.values())
-        return local * _ROW_BYTES + record.edges * (4 + tables + (8 if self.edge_tables else 0))
+        time = 0 if self.then is None else _TIME_BYTES
+        return local * _ROW_BYTES + record.edges * (4 + tables + time + (8 if self.edge_tables else 0))
 
     def feature_bytes(self, part: int) -> int:
         """What a part's features take in memory, those of its halo included."""
@@ -112,33 +119,36 @@ class PartsSource:
         """
         shard = self.parts.shard(part)
         columns = {name: column(shard, name) for name in (*SPLITS, "y") if name in self.parts.manifest.node_tables}
-        ids = global_ids(shard)
+        ids, there, then = global_ids(shard), entries_of(shard, self.then), self.then
+        looped = _array(shard, layout.LOOPED) if then is None and self.parts.manifest.looped else None
         return PartSource(
             self.path,
-            self._lists(shard),
+            self._lists(shard, there),
             self.part_features.of(shard, ids, keep=keep, halo=halo),
             self.labels,
             columns["y"] if self.labels is not None else None,
             {name: np.flatnonzero(columns[name]) for name in SPLITS if name in columns},
-            {name: edge_tensor(_edge_column(shard, name), name) for name in self.edge_tables},
+            {name: edge_tensor(_edge_column(shard, name)[there], name) for name in self.edge_tables},
             self.relations,
-            self.parts.manifest.directed,
+            self.parts.manifest.directed or then is not None,
             self.parts.ids,
             part,
             shard.owned,
             ids,
             _array(shard, layout.POSITION),
-            _array(shard, layout.IN_DEGREE),
+            _array(shard, layout.IN_DEGREE) if then is None else then.degree[ids],
             None if self.weighted_degree is None else self.weighted_degree[ids],
-            _array(shard, layout.LOOPED) if self.parts.manifest.looped else None,
+            looped if then is None or then.looped is None else then.looped[ids],
             relation_names=self.relation_names,
         )
 
-    def _lists(self, shard: Shard) -> Csr:
+    def _lists(self, shard: Shard, there: NDArray[Any] | slice) -> Csr:
         offsets = _array(shard, layout.IN_OFFSETS)
+        if not isinstance(there, slice):
+            offsets = np.searchsorted(there, offsets)
         # where edges stood in the imported graph is asked for by nobody, unless they have tables
-        edge = _array(shard, layout.IN_EDGE) if self.edge_tables else np.empty(0, np.int64)
-        return Csr(padded_offsets(offsets, shard.local), _array(shard, layout.IN_NEIGHBOURS), edge)
+        edge = _array(shard, layout.IN_EDGE)[there] if self.edge_tables else np.empty(0, np.int64)
+        return Csr(padded_offsets(offsets, shard.local), _array(shard, layout.IN_NEIGHBOURS)[there], edge)
 
 
 def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSource:
@@ -151,6 +161,7 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: edge_tensor(np.asarray(shards[0].edge_table(name)[:0]), name) for name in names}  # type: ignore[index]
     y, splits = _split_labels(manifest, [shards[part] for part in places.own]) if manifest.labels is not None else (None, {})
+    then = count_before(places, request.before)
     training = np.concatenate([np.empty(0, np.int64), *(rows + parts.offsets[part] for part, rows in enumerate(train))])
     return PartsSource(
         path,
@@ -164,8 +175,9 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
         {name: sizes.get(name, 0) for name in SPLITS},
         tuple(len(rows) for rows in train) or (0,) * len(parts),
         tables,
-        len(manifest.edge_types) or (_kinds(shards) if "type" in tables else 0),
-        _weighted_degree(shards) if "weight" in tables else None,
+        len(manifest.edge_types) or (_kinds(shards, then) if "type" in tables else 0),
+        _weighted_degree(shards, then) if "weight" in tables else None,
+        then,
         Calls(0, Channel.SETUP, _CALLS),
     )
 
@@ -204,17 +216,21 @@ def _split_labels(manifest: PartsManifest, shards: Sequence[Shard]) -> tuple[NDA
     return np.concatenate(labels), splits
 
 
-def _kinds(shards: Sequence[Shard]) -> int:
-    types = (_edge_column(shard, "type") for shard in shards)
+def _kinds(shards: Sequence[Shard], then: PartsBefore | None) -> int:
+    types = (_edge_column(shard, "type")[entries_of(shard, then)] for shard in shards)
     return max((int(column.max()) + 1 for column in types if len(column)), default=0)
 
 
-def _weighted_degree(shards: Sequence[Shard]) -> NDArray[np.float32]:
+def _weighted_degree(shards: Sequence[Shard], then: PartsBefore | None) -> NDArray[np.float32]:
     """The sum of in-edges' weights of every node by global id, added as the whole graph's are."""
     found = []
     for shard in shards:
         offsets = _array(shard, layout.IN_OFFSETS)[: shard.owned + 1]
-        weight = edge_tensor(_edge_column(shard, "weight")[: offsets[-1]], "weight")
+        there = entries_of(shard, then)
+        weight = edge_tensor(_edge_column(shard, "weight")[there], "weight")
+        if not isinstance(there, slice):
+            offsets = np.searchsorted(there, offsets)
+        weight = weight[: offsets[-1]]
         if not (weight >= 0).all():
             raise negative_weights(shard.path)
         lengths = torch.from_numpy(np.diff(offsets))

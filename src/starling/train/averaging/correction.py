@@ -7,6 +7,9 @@ they lie.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 
 from starling.comm.team import Team
@@ -20,7 +23,9 @@ from starling.engine.data.places import Places
 from starling.engine.data.sample import BlockSampler
 from starling.engine.data.schedule import Scheduled
 from starling.engine.fill import FilledBatch
+from starling.plan.hops import HopSampler
 from starling.plan.mini import Mini, hop_samplers
+from starling.plan.source import EdgeColumns, NeighbourSource
 from starling.plan.targets import TargetBatches
 
 
@@ -34,15 +39,26 @@ class GlobalBatches:
         ids = np.concatenate(train)
         size = None if batch_size is None else min(batch_size, len(ids))
         self._targets = TargetBatches(np.asarray(parts.position_of_global[ids], np.int64), ids, size, seed=seed)
+        before = None if source.then is None else source.then.edges
+
+        def make_hops(lists: NeighbourSource) -> Sequence[HopSampler]:  # all neighbours of every hop
+            return hop_samplers(Mini.Settings.model_validate({}), lists, layers, None)
+
         around = AllParts(
-            places, lambda lists: hop_samplers(Mini.Settings.model_validate({}), lists, layers, None), entries=bool(tables)
-        )  # all neighbours of every hop
+            places,
+            make_hops if before is None else before.hops(make_hops),
+            EdgeColumns(timed=before is not None),
+            entries=bool(tables),
+        )
         self._sample = BlockSampler(around, layers, seed)
         self._fetch = Fetcher(
             KeyValueStore(places, resident=1 << 26),
             edge_tables=tables,
             features=ReadHere(source.features),
             weighted="weight" in tables,
+            weights=None if before is None else partial(before.weights, places),
+            degrees=None if before is None else partial(before.degrees, places),
+            loops=None if before is None else partial(before.loops, places),
         )
         self._compact = Compactor(seed=seed)
 

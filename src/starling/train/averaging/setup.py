@@ -43,7 +43,7 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
     memory = max(0, memory - source.node_bytes)
     check_averaged_features(config, source.parts.manifest)
     check_data_parallel(config, how)
-    if learns_by_relation(config) and source.relations:
+    if learns_by_relation(config) and source.relations and source.then is None:  # before a time one may not be there yet
         check_relation_counts(source.total(source.relation_counts()), source.relation_names, source.path)
     task = make_task(config.task, source)
     check_validation(config, source)
