@@ -101,6 +101,17 @@ def masks(place: Path) -> list[str]:
     return [str(place / "graph.npz")]
 
 
+def whole(**arrays: list[int]) -> Prepare:
+    """A whole graph of a ring of four nodes in one archive."""
+
+    def prepare(place: Path) -> list[str]:
+        ring = np.array([[0, 1, 2, 3], [1, 2, 3, 0]])
+        np.savez(place / "graph.npz", edge_index=ring, num_nodes=4, **{name: np.array(rows) for name, rows in arrays.items()})
+        return [str(place / "graph.npz")]
+
+    return prepare
+
+
 CASES = {
     "negative id": Case(arrays(edges=((0, 1), (-3, 2))), r"-3.*(edge|row) 1"),
     "id beyond the nodes": Case(arrays("--num-nodes", "2"), r"2.*num-nodes|2.*2 nodes|\b2\b"),
@@ -118,6 +129,17 @@ CASES = {
     "label out of range": Case(arrays("--labels", "{place}/y.npy", "--classes", "2", y=[0, 1, 5]), r"\[0, 2\).*5.*node 2"),
     "label below -1": Case(arrays("--labels", "{place}/y.npy", y=[0, -4, 1]), r"-4.*node 1"),
     "overlapping masks": Case(masks, r"train.*test.*node 1|node 1.*train.*test"),
+    "too few node types": Case(whole(node_type=[0, 1, 0]), r"4 rows in node_type in .*graph\.npz, .* got 3"),
+    "too many node types": Case(whole(node_type=[0, 1, 0, 1, 1]), r"4 rows in node_type in .*graph\.npz, .* got 5"),
+    "fewer node types than labels": Case(
+        whole(y=[0, 1, 0, 1], node_type=[0, 1, 0]), r"in node_type in .*graph\.npz as in y .* 4, got 3"
+    ),
+    "types and labels of the wrong length": Case(
+        whole(y=[0, 1, 0], node_type=[0, 1, 0]), r"4 rows in y, node_type in .*graph\.npz, .* got 3"
+    ),
+    "edge split beyond test": Case(whole(edge_split=[0, 1, 3, 2]), r"0 \(train\), 1 .* or 2 \(test\), got 3 at column 2"),
+    "negative edge split": Case(whole(edge_split=[0, -1, 0, 2]), r"0 \(train\), 1 .* or 2 \(test\), got -1 at column 1"),
+    "edge split in a column": Case(text("src,dst,split\n0,1,0\n1,2,3\n"), r"\(or 0, 1, 2\).*'3'.*line 3"),
     "truncated file": Case(truncated, r"truncated"),
     "pickled array": Case(pickled, r"pickle"),
     "corrupt npz": Case(corrupt_npz, r"graph\.npz"),

@@ -43,7 +43,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--model", "gat", "--set", "model.relational=true"], "got none of '1'"),
         (["--strategy", "mini", "--fanouts", "0:1,1"], "fan-outs of every relation, got none of '1'"),
         (["--strategy", "mini", "--fanouts", "0:1,1;7:1,1"], "no relation '7'"),
-        (["--model", "gate"], "no edge table 'attr'"),
+        (["--model", "gate"], "The model gate reads the edge table 'attr', and"),
         (["--set", "model.by_type=true"], "need named node types"),
         (["--set", "model.relational=maybe"], "relational"),
     ],
@@ -53,6 +53,36 @@ def test_one_sentence_and_status_two(
 ) -> None:
     assert run(["train", str(graph), "--epochs", "1", "--run", str(tmp_path / "run"), *flags]) == 2
     assert words in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
+
+
+TYPED = "reads the edge table 'type', and {path} has none. Import the edges with one, or "
+WITHOUT_TABLES: dict[str, tuple[list[str], str]] = {
+    "fan-outs": (
+        ["--strategy", "mini", "--fanouts", "cites:5,5"],
+        f"A fan-out by relation {TYPED}give plain numbers, such as --fanouts 15,10.",
+    ),
+    "a model": (["--model", "rgcn"], f"The model rgcn {TYPED}choose another model."),
+    "relational": (["--model", "gcn", "--set", "model.relational=true"], f"A model with model.relational {TYPED}leave it out."),
+    "weights": (["--set", "model.edge_weights=true"], "A model with model.edge_weights reads the edge table 'weight'"),
+    "weighted": (
+        ["--strategy", "mini", "--fanouts", "2,2", "--set", "strategy.sampling=weighted"],
+        "strategy.sampling=uniform",
+    ),
+    "before": (["--before", "3"], "--before reads the edge table 'time', and {path} has none"),
+    "past": (["--strategy", "mini", "--set", "strategy.past=true"], "strategy.past reads the edge table 'time'"),
+}
+
+
+@pytest.mark.parametrize("team", [[], ["--workers", "2"], ["--workers", "2", "--parallel", "data"], AVERAGED], ids=" ".join)
+@pytest.mark.parametrize("case", WITHOUT_TABLES)
+def test_a_graph_without_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, team: list[str]) -> None:
+    """What to do is in the sentence, and workers are not started for it."""
+    graph = trainable_graph(tmp_path / "g", nodes=NODES, edges=EDGES)
+    flags, sentence = WITHOUT_TABLES[case]
+    assert run(["train", str(graph.path), "--epochs", "1", "--run", str(tmp_path / "run"), *flags, *team]) == 2
+    said = capsys.readouterr().err.replace("\n", " ")
+    assert sentence.format(path=graph.path) in " ".join(said.split())
     assert not (tmp_path / "run").exists()
 
 

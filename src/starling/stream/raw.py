@@ -92,6 +92,11 @@ class TableReader(ABC):
     def blocks(self) -> Iterator[RawRows]:
         """The rows, a block at a time."""
 
+    @property
+    def rows_name(self) -> str:
+        """What has the rows, for messages: the file, or the arrays in it."""
+        return self.name
+
     def place(self, row: int) -> str:
         """Where row number `row` stands in the input, for messages: "line 17 of nodes.csv"."""
         return f"row {row} of {self.name}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest
 from starling.nn.registry import MODELS
 from starling.plan.fanouts import one_a_layer
@@ -12,6 +11,7 @@ from starling.plan.mini import Mini
 from starling.plan.targets import check_batch
 from starling.store.parts_manifest import PartsManifest
 from starling.train.config import RunConfig
+from starling.train.edge_tables import check_edge_tables
 from starling.train.graph_checks import check_averaged_features
 from starling.train.setup import check_choices, check_shapes
 from starling.train.tasks import fitting_task
@@ -35,9 +35,4 @@ def check_before_workers(config: RunConfig, manifest: GraphManifest | PartsManif
     x = manifest.node_tables.get("x")
     features = None if x is None or config.embedding.dim else x.shape[1] if len(x.shape) > 1 else 1
     check_shapes(config, features, outputs)
-    for name, models in (("attr", ("gate",)), ("type", ("rgcn", "rgat"))):
-        if config.model.name in models and name not in manifest.edge_tables:
-            raise InputError(
-                f"The model {config.model.name} reads the edge table '{name}', and {path} has none. Import the edges with one, or "
-                "choose another model."
-            )
+    check_edge_tables(config, manifest.edge_tables)

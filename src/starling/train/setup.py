@@ -27,7 +27,6 @@ from starling.nn.initial import torch_seeded
 from starling.nn.model import LayeredModel
 from starling.nn.registry import ModelSpec, build_model, model_settings
 from starling.nn.view import View
-from starling.plan.fanouts import names_types
 from starling.plan.mini import Mini
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
@@ -38,6 +37,7 @@ from starling.train.budget import data_memory, team_budget
 from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.devices import check_run_device
+from starling.train.edge_tables import check_stored_edge_tables, edge_tables_of
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
 from starling.train.graph_checks import check_edges, check_features_fit
 from starling.train.grouping import Grouping, make_grouping
@@ -218,30 +218,23 @@ _WITHOUT_NUMBERS = ("global", "mini", "saint")
 
 
 def request_of(config: RunConfig, memory: int) -> SourceRequest:
-    """What this run reads: the edge tables of its model and strategy, and features within the budget."""
+    """What this run reads: the edge tables of its model and strategy, which must be there, and features within the budget."""
     name, settings = config.model.name, config.model.settings
-    wanted = {"gate": {"attr"}, "rgcn": {"type"}, "rgat": {"type"}}.get(name, set())
-    if settings.get("relational") or _by_relation(config.strategy.settings):
-        wanted = wanted | {"type"}
-    if settings.get("edge_weights") or config.strategy.settings.get("sampling") == "weighted":
-        wanted = wanted | {"weight"}
+    check_stored_edge_tables(config)
+    wanted = edge_tables_of(config)
     optional = set(EDGE_TABLES) if ":" in name else set()  # a model we do not know may read any
     if config.task.name == "link":
         optional = optional | {"type"}
     return SourceRequest(
         config.data.normalize,
-        tuple(sorted(wanted)),
-        tuple(sorted(optional - wanted)),
+        wanted,
+        tuple(sorted(optional.difference(wanted))),
         memory // _FEATURE_SHARE,
         by_type=bool(settings.get("by_type")),
         times=bool(config.strategy.settings.get("past")),
         before=config.data.before,
         edge_numbers=config.task.name == "link" or config.strategy.name not in _WITHOUT_NUMBERS or "weight" in wanted,
     )
-
-
-def _by_relation(strategy: Mapping[str, Any]) -> bool:
-    return bool(strategy.get("type_fanouts")) or names_types(strategy.get("fanouts"))
 
 
 @dataclass(frozen=True)

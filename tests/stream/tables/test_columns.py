@@ -117,6 +117,7 @@ def test_splits_of_edges(tmp_path: Path) -> None:
     assert split.dtype == np.uint8
     assert split.tolist() == [0, 2, 1]
     assert "got -1 at node 0" in refused(SplitColumn(tmp_path / "t.npy"), np.array([-1]))
+    assert "1 (validation) or 2 (test), got 3 at node 1" in refused(SplitColumn(tmp_path / "u.npy"), np.array([2, 3]))
 
 
 def test_other_columns_stay_as_they_are(tmp_path: Path) -> None:

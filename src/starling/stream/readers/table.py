@@ -132,5 +132,11 @@ class StoredTable(TableReader):
                 yield RawRows(ids, {role: rows.read(start, stop) for role, rows in opened.items()})
                 start = stop
 
+    @property
+    def rows_name(self) -> str:
+        """The arrays by name, where the file has several."""
+        inside = [rows.name.removesuffix(f" in {self.name}") for rows in self._columns.values()]
+        return self.name if not inside or self.name in inside else f"{', '.join(inside)} in {self.name}"
+
     def _as_ids(self, ids: Any, start: int) -> Ids:
         return stored_ids(np.asarray(ids), self.id_kind or "integer", lambda row: self.place(start + row))

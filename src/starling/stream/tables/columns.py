@@ -171,7 +171,8 @@ class SplitColumn(DenseColumn):
     def convert(self, values: NDArray[Any], name: RowName) -> NDArray[Any]:
         """As uint8."""
         check_numbers(values, "splits", name)
-        return small_numbers(_flattened(values, "splits", name), np.uint8, 255, "a split of 0 … 255", name)
+        wanted = "a split of 0 (train), 1 (validation) or 2 (test)"
+        return small_numbers(_flattened(values, "splits", name), np.uint8, 2, wanted, name)
 
 
 class OtherColumn(DenseColumn):

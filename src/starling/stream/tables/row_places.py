@@ -72,7 +72,7 @@ class RowPlaces:
             expected = int(types.counts[code])
         if table.rows != expected:
             raise InputError(
-                f"Expected {expected:,} rows in {reader.name}, one for each node{_of_its_type(reader)}, got {table.rows:,}. "
+                f"Expected {expected:,} rows in {reader.rows_name}, one for each node{_of_its_type(reader)}, got {table.rows:,}. "
                 "Fix the file or the number of nodes."
             )
 
