@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from starling.core.errors import InputError
 from starling.loader import NeighborLoader
 from tests.engine.data.cases import machines, on_hosts
 from tests.engine.hybrid.runs import cut
+from tests.loader.test_neighbor_loader import free_port
 
 pytest.importorskip("torch_geometric")
 
@@ -145,3 +149,62 @@ def test_a_host_of_typed_ranks_needs_their_shards_alone(typed: tuple[Any, Path],
             assert all(torch.equal(left[kind].n_id, right[kind].n_id) for kind in ("author", "paper"))
             assert all(torch.equal(left[triple].edge_attr, right[triple].edge_attr) for triple in data.edge_types)
             check_typed(data, left, {triple: [-1, 2] if triple[1] == "cites" else [2, 1] for triple in data.edge_types})
+
+
+SCRIPT = """
+import sys
+
+import torch
+import torch.distributed as dist
+
+from starling.loader import NeighborLoader
+
+parts, folder = sys.argv[1:]
+dist.init_process_group("gloo")
+train = NeighborLoader(parts, [2, 1], 4, input_nodes="train", shuffle=True)
+test = NeighborLoader(parts, [2, 1], 4, input_nodes=("paper", torch.arange(9)))
+seen = []
+for epoch in range(2):
+    for batch in train:
+        dist.all_reduce(torch.ones(1))  # as DDP's backward pass would: every rank must have as many batches
+        seen.append(batch.to_dict())
+seen += [batch.to_dict() for batch in test]
+torch.save(seen, f"{folder}/{dist.get_rank()}.pt")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_typed_batches_under_torchrun(typed: tuple[Any, Path], tmp_path: Path) -> None:
+    """Two processes get what two ranks of one process get, epoch by epoch, beside collectives of the script's own."""
+    from torch_geometric.data import HeteroData
+
+    data, path = typed
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
+    done = subprocess.run(
+        [*command, str(tmp_path / "script.py"), str(path), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "STARLING_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    def load(team: Team) -> list[Any]:
+        train = NeighborLoader(path, [2, 1], 4, input_nodes="train", shuffle=True, team=team)
+        test = NeighborLoader(path, [2, 1], 4, input_nodes=("paper", torch.arange(9)), team=team)
+        return [batch for loader in (train, train, test) for batch in loader]
+
+    tested: list[int] = []
+    for rank, expected in enumerate(on_hosts([0, 0], load)):
+        found = [HeteroData.from_dict(kept) for kept in torch.load(tmp_path / f"{rank}.pt", weights_only=True)]
+        assert len(found) == len(expected)
+        for mine, theirs in zip(found, expected, strict=True):
+            check_typed(data, mine, {triple: [2, 1] for triple in data.edge_types})
+            assert all(torch.equal(mine[kind].n_id, theirs[kind].n_id) for kind in data.node_types)
+            assert all(torch.equal(mine[triple].edge_index, theirs[triple].edge_index) for triple in data.edge_types)
+        for batch in found[4:]:  # of twelve training papers each rank has six in each epoch, two batches
+            tested += batch["paper"].n_id[: batch["paper"].batch_size].tolist()
+    assert sorted(tested) == list(range(9))
