@@ -294,10 +294,11 @@ def test_the_example_runs_at_one_rank(
     check_told(capsys.readouterr().out)
 
 
-def test_the_example_runs_under_torchrun(place: tuple[Graph, Path, Path]) -> None:
+def torchrun(script: Path, *words: str) -> str:
+    """What two processes of a script print."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
     done = subprocess.run(
-        [*command, str(SCRIPT), str(place[1]), "--classes", "3", "--epochs", "8"],
+        [*command, str(script), *words],
         capture_output=True,
         text=True,
         timeout=240,
@@ -305,7 +306,11 @@ def test_the_example_runs_under_torchrun(place: tuple[Graph, Path, Path]) -> Non
         env={**os.environ, "OMP_NUM_THREADS": "1", "STARLING_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    check_told(done.stdout)
+    return done.stdout
+
+
+def test_the_example_runs_under_torchrun(place: tuple[Graph, Path, Path]) -> None:
+    check_told(torchrun(SCRIPT, str(place[1]), "--classes", "3", "--epochs", "8"))
 
 
 def test_the_example_differs_from_pygs_in_three_lines() -> None:

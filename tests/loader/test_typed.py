@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from starling.core.errors import InputError
 from starling.loader import NeighborLoader
 from tests.engine.data.cases import machines, on_hosts
 from tests.engine.hybrid.runs import cut
-from tests.loader.test_neighbor_loader import free_port
+from tests.loader.test_neighbor_loader import torchrun
 
 pytest.importorskip("torch_geometric")
 
@@ -181,16 +178,7 @@ def test_typed_batches_under_torchrun(typed: tuple[Any, Path], tmp_path: Path) -
 
     data, path = typed
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
-    done = subprocess.run(
-        [*command, str(tmp_path / "script.py"), str(path), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "STARLING_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    torchrun(tmp_path / "script.py", str(path), str(tmp_path))
 
     def load(team: Team) -> list[Any]:
         train = NeighborLoader(path, [2, 1], 4, input_nodes="train", shuffle=True, team=team)
