@@ -149,7 +149,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "broken model": (["--model", "{place}/mine.py:Broken"], r"cannot compute a tiny graph: AttributeError.*[^.]\.\n$"),
     "no layer count": (["--model", "{place}/mine.py:Net", "--strategy", "mini"], r"'layer_count'"),
     "feature width": (["--set", "data.features=9"], r"Expected 9 features as the config says, got 8"),
-    "edge weights": (["--model", "gcn", "--set", "model.edge_weights=true"], r"no edge table 'weight'"),
+    "edge weights": (
+        ["--model", "gcn", "--set", "model.edge_weights=true"],
+        r"edge_weights reads the edge table 'weight', and .* has none",
+    ),
     "task": (["--task", "regression"], r"needs labels of kind 'real'"),
     "metric": (["--metric", "acuracy"], r"no metric 'acuracy'.*Did you mean 'accuracy'"),
     "device": (["--device", "abacus"], r"Expected (a|the) device"),

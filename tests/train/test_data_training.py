@@ -127,7 +127,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"name": "cluster"}, {}, "compute mini-batches of their own, got the strategy cluster"),
     ({"name": "mini", "sampling": "layerwise", "fanouts": [5, 5]}, {}, "Layer-wise sampling draws from all rows"),
     ({"name": "mini", "fanouts": [5, 5, 5]}, {}, "Expected 2 fan-outs, one a layer, got 3"),
-    ({"name": "mini", "sampling": "weighted", "fanouts": [5, 5]}, {}, "no edge table 'weight'|needs a weight"),
+    ({"name": "mini", "sampling": "weighted", "fanouts": [5, 5]}, {}, "Weighted sampling reads the edge table 'weight'"),
     ({"name": "mini", "batch_size": 10**6}, {}, "Lower --batch-size"),
     ({"name": "mini"}, {"boundary": 0.5}, "--boundary is for --parallel hybrid"),
     ({"name": "mini"}, {"overlap": False}, "--overlap off is for --parallel hybrid"),
