@@ -1,0 +1,159 @@
+"""Batches with all neighbours, by teams: their sums go over the graph's own lists, and training is that of one process.
+
+The graphs have self-loops, several edges between two nodes, a part without nodes and one of a single node.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from starling.comm.in_process import run_threads
+from starling.comm.team import Team
+from starling.engine.hybrid import active
+from starling.engine.hybrid.view import TeamView
+from starling.kernels.adjacency import HUB_EDGES
+from starling.kernels.mapped import MappedLists
+from starling.store.graph import Graph
+from starling.train.config import RunConfig
+from starling.train.setup import set_up
+from starling.train.work import TeamWork
+from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, cut, learn_together, steps, unequal_parts
+from tests.engine.hybrid.test_equal import settings_of
+from tests.support.card import a_card_for
+from tests.support.ranks import run_ranks
+from tests.support.trainable import trainable_graph
+
+MINI = {"name": "mini", "batch_size": 20}
+SUMS = ("gcn", "sage", "gin", "sgc")
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    """Four in-edges a node for each of four workers, so that nearly all layers have more edges than a worker has rows."""
+    times = np.arange(1000, dtype=np.int64) // 2
+    return trainable_graph(
+        tmp_path_factory.mktemp("graph") / "g", nodes=61, edges=1000, edge_tables={"time": times}, without=("val",)
+    )
+
+
+@pytest.fixture(scope="module")
+def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unequal_parts(graph, tmp_path_factory.mktemp("parts"))["edge-cut"]
+
+
+def changed(config: RunConfig, sync: dict[str, Any]) -> RunConfig:
+    return RunConfig.from_tables({**config.to_tables(), "sync": sync})
+
+
+def ways(config: RunConfig) -> list[list[bool]]:
+    """For every worker, whether each layer of an epoch that has edges there was read in place."""
+
+    def look(team: Team) -> list[bool]:
+        layers = []
+        for batch in set_up(config, team).work.batches(1):
+            for view in batch.views:
+                assert isinstance(view, TeamView)
+                assert view.layer is not None
+                layers.append(view.layer)
+        mapped = [layer.sums is not None and isinstance(layer.sums.inner, MappedLists) for layer in layers]
+        return [through for through, layer in zip(mapped, layers, strict=True) if layer.edges]
+
+    return run_threads(config.team.workers, look)
+
+
+def test_the_graph_has_loops_and_edges_that_are_several(graph: Graph) -> None:
+    pairs = graph.edges
+    assert (pairs[:, 0] == pairs[:, 1]).any()
+    assert len(np.unique(pairs, axis=0)) < len(pairs)
+
+
+@pytest.mark.parametrize("workers", [2, 4, 5])
+@pytest.mark.parametrize("model", SUMS)
+def test_teams_read_in_place_and_learn_what_one_process_learns(
+    graph: Graph, parts: Path, tmp_path: Path, model: str, workers: int
+) -> None:
+    """Of five workers one has no rows at all."""
+    config = config_of(parts, workers, settings_of(model), MINI)
+    assert all(ways(config)[0])  # worker 0 has most of the nodes
+    np.testing.assert_allclose(steps(config), steps(config_of(graph.path, 1, settings_of(model), MINI)), rtol=5e-4, atol=2e-5)
+    (alone,) = learn_together(config_of(graph.path, 1, settings_of(model), MINI), tmp_path / "alone")
+    for seen in learn_together(config, tmp_path / "team"):
+        assert_same(seen, alone)
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+def test_hubs(tmp_path: Path, model: str) -> None:
+    """Every node has more neighbours, and feeds more, than are summed at once, among own rows as well as among mirrors."""
+    graph = trainable_graph(tmp_path / "g", nodes=16, edges=16 * 3 * HUB_EDGES, without=("val",))
+    parts = cut(graph, tmp_path, 2, np.arange(16) // 8)
+    settings, strategy = {"name": model, "hidden": 4}, {"name": "mini", "batch_size": 12}
+    config = config_of(parts, 2, settings, strategy)
+    assert all(all(worker) for worker in ways(config))
+    np.testing.assert_allclose(steps(config), steps(config_of(graph.path, 1, settings, strategy)), rtol=2e-4, atol=2e-5)
+
+
+def test_neither_overlap_nor_batches_in_flight_change_a_bit(parts: Path, tmp_path: Path) -> None:
+    """Steps in flight read the lists of one graph at once."""
+    stale = {"name": "stale", "staleness": 2}
+    (first, *_), *others = (
+        learn_together(changed(config_of(parts, 4, settings_of("sage"), MINI, overlap=overlap), sync), tmp_path / f"{number}")
+        for number, (overlap, sync) in enumerate([(True, stale), (False, stale), (True, {**stale, "in_flight": 3})])
+    )
+    for team in others:
+        for seen in team:
+            assert_identical(seen, first)
+
+
+@pytest.mark.parametrize("wire", ["float32", "bfloat16"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_copies_give_the_same_gradients(parts: Path, monkeypatch: pytest.MonkeyPatch, workers: int, wire: str) -> None:
+    config = config_of(parts, workers, settings_of("gcn"), MINI, wire=wire)
+    in_place = steps(config)
+    monkeypatch.setattr(active, "through_map", lambda *_: None)
+    assert not any(through for worker in ways(config) for through in worker)
+    copied = steps(config)
+    # sums in another order may be rounded to another bfloat16, one part in 256 away
+    rtol, atol = (2e-4, 2e-6) if wire == "float32" else (2e-2, 2e-4)
+    np.testing.assert_allclose(in_place, copied, rtol=rtol, atol=atol)
+
+
+def test_the_graph_as_it_was(graph: Graph, parts: Path) -> None:
+    """Half of the edges are younger."""
+    found = []
+    for config in (config_of(parts, 2, settings_of("gcn"), MINI), config_of(graph.path, 1, settings_of("gcn"), MINI)):
+        then = config.model_copy(update={"data": config.data.model_copy(update={"before": 250})})
+        if config.team.workers > 1:
+            assert any(through for worker in ways(then) for through in worker)
+        found.append(steps(then))
+    np.testing.assert_allclose(found[0], found[1], rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize(("fanouts", "prepared"), [([3, "all"], True), ([3, 2], False)])
+def test_whole_lists_are_split_only_where_a_hop_takes_them(parts: Path, fanouts: list[Any], prepared: bool) -> None:
+    """Fan-outs alone need no second copy of the worker's edges while they train."""
+    config = config_of(parts, 2, settings_of("gcn"), {**MINI, "fanouts": fanouts})
+
+    def look(team: Team) -> bool:
+        work = set_up(config, team).work
+        assert isinstance(work, TeamWork)
+        return "_split" in work.source.graph.whole_layer.__dict__
+
+    assert run_threads(2, look) == [prepared] * 2
+
+
+def look_on_cards(team: Team, config: RunConfig) -> list[bool]:
+    with a_card_for(team) as carded:
+        work = set_up(config.model_copy(update={"run": config.run.model_copy(update={"device": "cuda"})}), carded).work
+        assert isinstance(work, TeamWork)
+        return [layer.sums is not None for plan in work.strategy.plans(1) for layer in plan.layers]
+
+
+def test_cards_are_given_copied_lists(parts: Path) -> None:
+    """Kernels cannot read rows there: lists that nobody has made yet would have to be made while it trains."""
+    for seen in run_ranks(2, look_on_cards, config_of(parts, 2, settings_of("gcn"), MINI)):
+        assert seen
+        assert not any(seen)
