@@ -32,3 +32,25 @@ def meet_in_the_group(team: Team) -> list[bool]:
 
 def test_batches_are_made_over_a_process_group_of_their_own() -> None:
     assert run_ranks(2, meet_in_the_group, transport="gloo") == [[True] * len(Channel)] * 2
+
+
+def close_while_sending(team: Team) -> list[bool]:
+    """A stage that prepares batches sends its first message over the group just as the run ends."""
+    mailbox, peer = team.links, 1 - team.rank
+    assert isinstance(mailbox, GlooMailbox)
+    put(team, peer, tag(1), numbers(team.rank, peer, 1, 9))
+    outbox = mailbox._outboxes[peer, mailbox._groups.training]
+    closes = outbox.close
+
+    def meanwhile() -> None:
+        put(team, peer, tag(1, 0, Channel.SAMPLE), numbers(team.rank, peer, 2, 9))
+        closes()
+
+    outbox.close = meanwhile  # type: ignore[method-assign]
+    coming = [mailbox.receive(peer, label, (9,), torch.float32) for label in (tag(1), tag(1, 0, Channel.SAMPLE))]
+    mailbox.close()
+    return [torch.equal(rows.wait(), numbers(peer, team.rank, seed, 9)) for seed, rows in enumerate(coming, 1)]
+
+
+def test_a_message_of_another_thread_may_meet_the_end() -> None:
+    assert run_ranks(2, close_while_sending, transport="gloo") == [[True, True]] * 2

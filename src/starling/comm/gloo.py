@@ -73,7 +73,7 @@ class GlooMailbox(Mailbox):
         with self._lock:
             if (peer, group) not in self._outboxes:
                 self._outboxes[peer, group] = _Outbox(peer)
-        self._outboxes[peer, group].keep(work, parcel)
+            self._outboxes[peer, group].keep(work, parcel)
 
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> _Coming:
         """Begin to receive into memory of its own."""
@@ -102,11 +102,12 @@ class GlooMailbox(Mailbox):
     def close(self) -> None:
         """Let peers take what was sent, for a few seconds; the process groups stay their maker's."""
         end = time.monotonic() + _FAREWELL
-        for outbox in self._outboxes.values():
+        with self._lock:  # a thread that makes batches may still be sending
+            outboxes, self._outboxes = list(self._outboxes.values()), {}
+        for outbox in outboxes:
             outbox.close()
-        for outbox in self._outboxes.values():
+        for outbox in outboxes:
             outbox.join(end - time.monotonic())
-        self._outboxes.clear()
 
 
 class _Coming(AbstractContextManager[Tensor]):
