@@ -54,6 +54,13 @@ def test_settings_tell(name: str, settings: dict[str, Any], only_sums: bool) -> 
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_a_model_trains_afterwards_if_it_did_before(training: bool) -> None:
+    model = make("sage").train(training)
+    habits(model)
+    assert all(module.training is training for module in model.modules())
+
+
 @pytest.mark.parametrize(("dropout", "raw"), [(0.0, True), (0.5, False)])
 def test_input_that_is_summed_as_it_is(dropout: float, raw: bool) -> None:
     """A hidden layer wider than the features: summing first is cheaper, unless dropout comes before."""

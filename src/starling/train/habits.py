@@ -55,9 +55,10 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
 
     graph = _two_nodes(source)
     state = {name: value.clone() for name, value in model.state_dict().items()}  # batch norm learns from whatever it sees
+    was_training = model.training
     with torch.no_grad():
         model.train()(Spy(_unlisted(graph, set(source.edge_tables), show), constants=Constants(x)), x)
-    model.load_state_dict(state)
+    model.train(was_training).load_state_dict(state)
     return Habits(any(raw), bool(raw) and not any(weighted) and not listed)
 
 
