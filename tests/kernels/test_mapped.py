@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from starling.kernels.adjacency import HUB_EDGES, Adjacency, adjacency
 from starling.kernels.mapped import MappedLists, mapped_sum, sum_lists
 from starling.kernels.rows import rows_of
-from starling.kernels.spmm import Coefficients
+from starling.kernels.spmm import Coefficients, weighted_sum
+from starling.nn.ops.arrays import rows
 from tests.kernels.graphs import adjacencies
 
 
@@ -76,6 +78,24 @@ def test_hubs_and_threads(threads: int) -> None:
     mapped_sum(mapped, c, rows_of(x), rows_of(alone), threads=1)
     np.testing.assert_allclose(out, slow_sum(mapped, c, x), rtol=1e-10)
     assert np.array_equal(out, alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_of_other_types(dtype: torch.dtype) -> None:
+    """As messages bring them: sums are made in float32 either way, with the bits that a copied list of the same edges gives."""
+    generator = np.random.default_rng(5)
+    lengths = np.array([40, 0, HUB_EDGES + 1, 3])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    neighbours = generator.integers(0, 60, offsets[-1]).astype(np.int32)
+    place = generator.permutation(60).astype(np.int32)
+    mapped = MappedLists(adjacency(offsets, neighbours, 60), np.arange(4), place, 60)
+    c = Coefficients(np.empty(0, np.float32), *(generator.random(size).astype(np.float32) for size in (60, 4, 4)))
+    x = torch.from_numpy(generator.standard_normal((60, 12))).to(dtype)
+    out, copied = np.empty((4, 12), np.float32), np.empty((4, 12), np.float32)
+    mapped_sum(mapped, c, rows(x), rows_of(out))
+    weighted_sum(adjacency(offsets, place[neighbours], 60), c, rows(x), rows_of(copied))
+    assert np.array_equal(out, copied)
+    np.testing.assert_allclose(out, slow_sum(mapped, c, x.double().numpy()), rtol=1e-4, atol=1e-3)
 
 
 def test_weights_of_edges_are_refused() -> None:
