@@ -181,7 +181,7 @@ def _team_work(
         relations=source.graph.manifest.edge_types,
         types=source.relations,
         clusters=labels,
-        only_sums=habits.only_sums and source.device.type == "cpu",  # on a card sums are made from listed edges
+        only_sums=habits.only_sums,
     )
     raw, whole_steps = not source.features.learnt and habits.sums_raw_input, config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.

@@ -146,8 +146,8 @@ class TeamTargets(TeamStrategy):
     ) -> None:
         super().__init__(**common)
         self._hops, self._targets, self._seed = hops, targets, seed
-        whole = in_place and self.boundary.probability == 1 and not self.graph.spread
-        self._in_place = whole and any(isinstance(hop, AllNeighbours) for hop in hops)
+        whole = self.boundary.probability == 1 and not self.graph.spread and any(isinstance(hop, AllNeighbours) for hop in hops)
+        self._in_place = in_place and whole and self.team.device.type == "cpu"  # on a card sums are made from listed edges
         if self._in_place:
             _ = self.graph.whole_split  # here, and not by two threads at once
         positions = self.graph.position[self.train_rows]
