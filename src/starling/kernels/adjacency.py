@@ -93,8 +93,12 @@ class Adjacency:
     @cached_property
     def transposed(self) -> Adjacency:
         """The same edges seen from their sources, each list in edge order. Two passes over the edges, made once and kept."""
+        return self.transpose() if self.numbered else self.transposed_unnumbered
+
+    def transpose(self) -> Adjacency:
+        """What `transposed` gives, not kept here: for those who make something else of it."""
         if not self.numbered:
-            return self.transposed_unnumbered
+            return self._turned(NO_NUMBERS)
         return self._turned(np.empty(len(self.neighbours), np.int32 if len(self.neighbours) < 2**31 else np.int64))
 
     @cached_property

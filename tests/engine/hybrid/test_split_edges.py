@@ -30,6 +30,7 @@ def test_a_row_that_hears_from_everybody() -> None:
         [1, 0],
         [4, 0],
     )
+    assert not {"transposed", "transposed_unnumbered"} & set(two.forward.__dict__)  # not kept a second time
 
 
 @st.composite

@@ -1,6 +1,7 @@
 """A local graph whose rows are there and whose edges are listed when something first asks for them.
 
-Sums and means under boundary sampling never do (`thinning.py`); attention, maxima and edge weights do.
+Sums and means never do where edges are known otherwise, thinned (`thinning.py`) or read from the whole graph's lists
+(`whole_lists.py`); attention, maxima and edge weights do.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class PeerEdges(Generic[Lists]):
         if self.turned is not None:
             return self.turned
         assert isinstance(self.forward, Adjacency)
-        turned = self.forward.transposed
-        rows = self.rows[turned.neighbours].astype(np.int32)
+        turned = self.forward.transpose()
+        rows = self.rows.astype(np.int32)[turned.neighbours]
         back = Adjacency(turned.offsets, rows, self.destinations, turned.edges, turned.numbered)
         return cast("Lists", back)
 
