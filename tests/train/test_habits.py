@@ -76,3 +76,8 @@ class Peeks(nn.Module):
 
 def test_a_users_model_that_looks_at_edges() -> None:
     assert habits(Peeks()) == Habits(sums_raw_input=True, only_sums=False)
+
+
+def test_convolutions_of_pyg_are_given_edges() -> None:
+    pytest.importorskip("torch_geometric")
+    assert habits(build_model(ModelSpec("pyg:SAGEConv", 6, 3), 0)) == Habits(sums_raw_input=False, only_sums=False)

@@ -59,12 +59,13 @@ class Slots:
         self._here.task = None
         try:
             yield
-        finally:  # back to the queue of the slot where it was, whose core may still know what it read
+        finally:  # back to the queue of the slot where it was
             self._here.task = self._take(_Ready(task.step, task.home if task.slot is None else task.slot))
 
     def ready(self) -> list[int]:
         """The steps of tasks that wait for a slot."""
-        return sorted(task.step for queue in self._queues for task in queue)
+        with self._changed:
+            return sorted(task.step for queue in self._queues for task in queue)
 
     def _take(self, task: _Ready) -> _Ready:
         with self._changed:

@@ -132,6 +132,38 @@ def test_the_graph_as_it_was(graph: Graph, parts: Path) -> None:
     np.testing.assert_allclose(found[0], found[1], rtol=2e-4, atol=2e-6)
 
 
+FICKLE = '''
+from torch import nn
+from starling.nn.gather import Copy
+from starling.nn.view import View
+
+
+class Fickle(nn.Module):
+    layer_count = 2
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.into, self.out = nn.Linear(features, 8), nn.Linear(8, classes)
+        for weight in self.parameters():
+            nn.init.constant_(weight, 0.1)
+
+    def forward(self, views, x):
+        """Means of two nodes, on which it is tried, and maxima of all others."""
+        first, second = (views, views) if isinstance(views, View) else views
+        how = "mean" if len(x) == 2 else "max"
+        return self.out(second.aggregate(Copy(), how, self.into(first.aggregate(Copy(), how, x)).relu()))
+'''
+
+
+def test_a_model_that_shows_its_habits_late(graph: Graph, parts: Path, tmp_path: Path) -> None:
+    """Its layers are not listed when they are planned, so they are when it asks for maxima."""
+    (tmp_path / "fickle.py").write_text(FICKLE)
+    model = {"name": f"{tmp_path / 'fickle.py'}:Fickle"}
+    config = config_of(parts, 2, model, MINI)
+    assert all(ways(config)[0])
+    np.testing.assert_allclose(steps(config), steps(config_of(graph.path, 1, model, MINI)), rtol=2e-4, atol=2e-6)
+
+
 @pytest.mark.parametrize(("fanouts", "prepared"), [([3, "all"], True), ([3, 2], False)])
 def test_whole_lists_are_split_only_where_a_hop_takes_them(parts: Path, fanouts: list[Any], prepared: bool) -> None:
     """Fan-outs alone need no second copy of the worker's edges while they train."""
