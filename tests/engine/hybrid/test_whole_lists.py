@@ -98,11 +98,14 @@ def test_small_layers_are_copied(tmp_path: Path) -> None:
     assert layer[1].block.neighbours.tolist() == [1]
 
 
-def test_sources_with_long_lists_are_copied(tmp_path: Path) -> None:
-    """Node 0 hears from 1 to 9, which feed all of 10 to 99 too: 810 entries would be skipped for 9 edges, twelve times over."""
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sources_with_long_lists_are_copied(tmp_path: Path, workers: int) -> None:
+    """Node 0 hears from 1 to 9, own rows or mirrors, which feed 10 to 99 too: 810 entries would be skipped for 109 edges."""
     hubs = np.array([[source, target] for source in range(1, 10) for target in (0, *range(10, 100))])
     ones = np.array([[0, 0]] * 100)  # enough edges for a map to pay
-    parts = build(Case(100, np.concatenate([hubs, ones]), 1, np.zeros(100, np.int32)), tmp_path)
-    ((layer,),) = both_ways(parts, 1, np.array([0]), 1)
-    assert layer[1].edges == 109
-    assert layer[1].sums is None
+    owner = np.zeros(100, np.int32)
+    owner[1:10] = workers - 1
+    parts = build(Case(100, np.concatenate([hubs, ones]), workers, owner), tmp_path)
+    ((_, in_place),) = both_ways(parts, workers, np.array([0]), 1)[0]
+    assert in_place.edges == 109
+    assert in_place.sums is None

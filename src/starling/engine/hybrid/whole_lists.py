@@ -30,9 +30,7 @@ def through_map(
     whole, outputs = graph.whole_split, len(own)
     inner = MappedLists(whole.inner, own, place, len(active.reads))
     turned = MappedLists(whole.inner.transposed_unnumbered, active.reads, place, outputs)
-    if turned.entries > _MOST_SKIPPED * inner.entries:
-        return None
-    peers = {}
+    peers, looked_through = {}, turned.entries
     for peer, theirs in whole.peers.items():
         listed = place[theirs.rows]
         chosen = np.flatnonzero((listed >= 0) & (listed < outputs))
@@ -42,4 +40,5 @@ def through_map(
             forward = MappedLists(theirs.forward, chosen, place[mirrors] - np.int32(here.start), len(rows))
             back = MappedLists(theirs.backward, rows, place, outputs)
             peers[peer] = PeerEdges(listed[chosen].astype(np.int64), forward, outputs, turned=back)
-    return SplitEdges(inner, peers, turned=turned)
+            looked_through += back.entries
+    return SplitEdges(inner, peers, turned=turned) if looked_through <= _MOST_SKIPPED * edges else None
