@@ -55,12 +55,12 @@ class Slots:
         if task is None:
             yield
             return
-        self._give(task)
+        slot = self._give(task)
         self._here.task = None
         try:
             yield
         finally:  # back to the queue of the slot where it was
-            self._here.task = self._take(_Ready(task.step, task.home if task.slot is None else task.slot))
+            self._here.task = self._take(_Ready(task.step, slot))
 
     def ready(self) -> list[int]:
         """The steps of tasks that wait for a slot."""
@@ -74,11 +74,12 @@ class Slots:
             self._changed.wait_for(lambda: task.slot is not None)
         return task
 
-    def _give(self, task: _Ready) -> None:
+    def _give(self, task: _Ready) -> int:
         assert task.slot is not None
         with self._changed:
             self._idle.append(task.slot)
             self._deal()
+        return task.slot
 
     def _deal(self) -> None:
         """Every idle slot takes the oldest task of its own queue; one whose queue is empty steals the oldest of all others'."""
