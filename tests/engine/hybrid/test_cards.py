@@ -28,10 +28,11 @@ from tests.engine.hybrid.runs import (
     steps,
     steps_of,
 )
-from tests.engine.hybrid.test_equal import CUTS, MODELS, SIZES, STRATEGIES, WHOLE_LISTS, settings_of
+from tests.engine.hybrid.test_equal import CUTS, MODELS, STRATEGIES, WHOLE_LISTS, settings_of
 from tests.support.card import CARD, a_card_for
 from tests.support.ranks import run_ranks
 
+SIZES = (2, 4)
 COHESIVE = {"name": "cohesive", "batches": 4, "passes": 3, "clusters_per_batch": 2}
 
 
