@@ -11,10 +11,14 @@ from starling.core.errors import InputError
 from starling.core.manifest import Labels
 from starling.launch.trainer import Trainer
 from starling.store.graph import create_graph
+from starling.stream.bridges.typed import EdgeSet, NodeSet
+from starling.stream.bridges.typed import typed_graph as typed
 from starling.stream.readers.open import open_inputs
 from starling.train.prediction import PredictRequest, predict
 from starling.train.tasks import as_trained
 from tests.support.trainable import Kind, trainable_graph
+
+RELATIONS = ("reads", "writes")
 
 
 def train(place: Path, kind: Kind = "single") -> Path:
@@ -115,3 +119,57 @@ def test_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no weights"):
         predict(PredictRequest(run, tmp_path / "p.csv"))
     assert not (tmp_path / "p.csv").exists()
+
+
+def typed_graph(
+    path: Path, nodes: tuple[str, ...] = ("author", "paper"), author: int = 3, relations: tuple[str, ...] = RELATIONS
+) -> Path:
+    """Authors and papers with features in two widths, in this order; two edge types likewise."""
+    draw = np.random.default_rng(1)
+    split = np.arange(20) % 10
+    tables = {"y": split % 3, "train": split < 6, "val": split == 6, "test": split > 6}
+    widths = {"author": author, "paper": 5}
+    sets = {name: {"x": draw.normal(size=(20, width)).astype(np.float32)} for name, width in widths.items()}
+    sets["paper"] |= tables
+    ends = {name: draw.integers(0, 20, (2, 30)) for name in RELATIONS}
+    edges = [EdgeSet(("author", name, "paper"), *ends.get(name, ends["reads"]), {}) for name in relations]
+    create_graph(typed([NodeSet(name, 20, sets[name]) for name in nodes], edges, {}), path)
+    return path
+
+
+def test_types_of_another_graph(tmp_path: Path) -> None:
+    """Weights go by the number of a type: the same types in another order, or others as many, are another model's."""
+    graph = typed_graph(tmp_path / "g")
+    tables = {"data": {"path": graph}, "model": {"name": "rgcn", "hidden": 8}, "run": {"epochs": 2}}
+    run = Trainer(tables, run=tmp_path / "run").fit().run
+    same = predict(PredictRequest(run, tmp_path / "p.npy", graph=typed_graph(tmp_path / "same")))
+    assert same.scores == predict(PredictRequest(run, tmp_path / "q.npy")).scores
+    refused = {
+        "node types .* number 0 is 'author', got one that is 'paper'": {"nodes": ("paper", "author")},
+        "edge types .* number 0 is 'author__reads__paper', got one that is 'author__writes__paper'": {
+            "relations": RELATIONS[::-1]
+        },
+        "edge types .* number 1 is 'author__writes__paper', got one that is missing": {"relations": RELATIONS[:1]},
+        "edge types .* number 2 is missing, got one that is 'author__likes__paper'": {"relations": (*RELATIONS, "likes")},
+        "Expected 3 features for nodes of type 'author' as the model was trained with, got 2": {"author": 2},
+    }
+    for number, (sentence, changed) in enumerate(refused.items()):
+        with pytest.raises(InputError, match=sentence):
+            predict(PredictRequest(run, tmp_path / "r.npy", graph=typed_graph(tmp_path / f"other-{number}", **changed)))
+    plain = Trainer({**tables, "model": {"hidden": 8, "name": "sage"}}, run=tmp_path / "plain").fit().run
+    other = typed_graph(tmp_path / "fewer", relations=RELATIONS[:1])
+    assert predict(PredictRequest(plain, tmp_path / "s.npy", graph=other)).nodes == 40, "has no weights by relation"
+
+
+def test_edge_types_that_are_numbers_and_attributes_of_another_graph(tmp_path: Path) -> None:
+    kinds, attr = np.arange(300) % 3, np.ones((300, 2), np.float32)
+    for name, tables in {"g": {"type": kinds, "attr": attr}, "o": {"type": kinds % 2, "attr": attr[:, :1]}}.items():
+        trainable_graph(tmp_path / name, edge_tables=tables)
+    for model, sentence in {
+        "rgcn": "Expected 3 edge types as .*, got 2",
+        "gate": "Expected 2 attributes an edge as .*, got 1",
+    }.items():
+        tables = {"data": {"path": tmp_path / "g"}, "model": {"name": model, "hidden": 8}, "run": {"epochs": 1}}
+        run = Trainer(tables, run=tmp_path / model).fit().run
+        with pytest.raises(InputError, match=sentence):
+            predict(PredictRequest(run, tmp_path / "p.npy", graph=tmp_path / "o"))

@@ -52,6 +52,9 @@ class DataSettings(Record):
     """Leave out edges with a later time, in training and evaluation, as if they were not there yet."""
     type_widths: tuple[int, ...] = ()
     """Columns of each node type, where types have features of their own; written with a run."""
+    node_types: tuple[str, ...] = ()
+    edge_types: tuple[str, ...] = ()
+    """Names of the types that the model has weights for, in the order of their numbers; written with a run."""
 
 
 class LoopSettings(Record):

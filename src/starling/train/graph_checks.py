@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
-from starling.core.manifest import GraphManifest
+from starling.core.manifest import GraphManifest, read_json
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import negative_weights
@@ -89,6 +89,13 @@ def learns_by_relation(config: RunConfig) -> bool:
     """Whether a model, or what scores links, has weights for each relation."""
     decoded = config.task.name == "link" and config.link.decoder != "dot"
     return decoded or config.model.name in ("rgcn", "rgat") or bool(config.model.settings.get("relational"))
+
+
+def type_names(config: RunConfig, type_widths: Sequence[int]) -> dict[str, tuple[str, ...]]:
+    """The names of node and edge types that a model has weights for, in the order of their numbers; none where it has none."""
+    manifest: Any = read_json(config.data.path)
+    used = {"node_types": bool(type_widths), "edge_types": learns_by_relation(config)}
+    return {key: tuple(manifest.get(key, ())) if used[key] else () for key in used}
 
 
 def check_relation_counts(counts: NDArray[Any], names: Sequence[str], path: Path) -> None:

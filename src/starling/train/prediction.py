@@ -24,6 +24,7 @@ from starling.train.devices import check_device
 from starling.train.embeddings import saved_embeddings
 from starling.train.links.prediction import predict_links
 from starling.train.metrics import TaskKind, make_score
+from starling.train.other_graph import check_like_trained
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
 from starling.train.setup import Shapes, layers_of, make_inference, make_model, read_source, shapes_of
@@ -80,13 +81,10 @@ def predict(request: PredictRequest) -> PredictResult:
     source = read_source(config, memory)
     if isinstance(source.features, EmbeddedFeatures):
         source = replace(source, features=saved_embeddings(source.features.fixed, source.path, request.run))
-    if source.features.width != config.data.features:
-        raise InputError(
-            f"Expected {config.data.features} features a node as the model was trained with, got {source.features.width} "
-            f"in {source.path}."
-        )
     kind, outputs = cast(TaskKind, config.task.name), config.data.outputs or 0
-    model = make_model(config, shapes_of(source, outputs))
+    shapes = shapes_of(source, outputs)
+    check_like_trained(config, shapes)
+    model = make_model(config, shapes)
     try:
         model.load_state_dict(directory.weights())
     except RuntimeError as error:

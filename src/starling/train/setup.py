@@ -39,7 +39,7 @@ from starling.train.data_setup import data_work
 from starling.train.devices import check_run_device
 from starling.train.edge_tables import check_stored_edge_tables, edge_tables_of
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
-from starling.train.graph_checks import check_edges, check_features_fit
+from starling.train.graph_checks import check_edges, check_features_fit, type_names
 from starling.train.grouping import Grouping, make_grouping
 from starling.train.habits import habits_of
 from starling.train.tasks import Source, Task, class_names, make_task
@@ -116,7 +116,8 @@ def decided(
 
     `more` are tables of which a kind of run decides something too.
     """
-    data = {"path": config.data.path.resolve(), **asdict(shapes), "classes": class_names(config.data.path, task.kind)}
+    names = {"classes": class_names(config.data.path, task.kind), **type_names(config, shapes.type_widths)}
+    data = {"path": config.data.path.resolve(), **asdict(shapes), **names}
     return config.model_copy(
         update={
             "data": config.data.model_copy(update=data),
