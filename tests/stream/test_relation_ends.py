@@ -39,3 +39,14 @@ def test_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], edges: str,
 @pytest.mark.parametrize("flags", [[], ["--inverse"]])
 def test_what_fits_and_names_that_say_nothing(tmp_path: Path, flags: list[str]) -> None:
     assert imported(tmp_path, "a1,p1,author__writes__paper\np1,p2,cites\n", *flags) == 0
+
+
+def test_reverses_of_the_same_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file is right, and what is wrong is the wish for reverses: the advice is another, also that of the note."""
+    assert imported(tmp_path, "a1,p1,author__writes__paper\n", "--undirected") == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "Undirected edges have reverses of the same type. Import them as --directed, with --inverse" in told
+    assert imported(tmp_path, "p1,p2,paper__cites__paper\n", "--undirected", "--quiet") == 0
+    assert "note" not in capsys.readouterr().out
+    assert imported(tmp_path, "a1,p1,author__writes__paper\n", "--quiet", "--force") == 0
+    assert "edges have no reverse; add --inverse if they go both ways" in " ".join(capsys.readouterr().out.split())

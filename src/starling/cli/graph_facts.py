@@ -63,7 +63,8 @@ def print_import(graph: Graph, result: dict[str, Any]) -> None:
     counts = graph.manifest.counts
     hint = None
     if graph.manifest.directed and counts.reverses_added == 0:
-        hint = "edges have no reverse; add --undirected if they go both ways"
+        flag = "--inverse" if "type" in graph.manifest.edge_tables else "--undirected"  # a reverse is of another relation
+        hint = f"edges have no reverse; add {flag} if they go both ways"
     print_facts(
         f"Wrote {graph.path}",
         [

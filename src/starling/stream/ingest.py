@@ -86,7 +86,8 @@ def ingest(raw: RawGraph, options: ImportOptions, staging: Path, progress: Progr
             tables = writer.draw_split(Shares(*options.split), options.seed)
         relations = inverse_names(came.edges.type_names) if options.inverse else came.edges.type_names
         if tables.node_types and relations:
-            check_relation_ends(relations, tables.node_types, files[1], staging / tables.tables["type"].files[0])
+            types = staging / tables.tables["type"].files[0]
+            check_relation_ends(relations, tables.node_types, files[1], types, both_ways=_undirected(raw, options))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return _manifest(raw, options, relations, positions, findings, tables, files[1])

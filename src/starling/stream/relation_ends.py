@@ -14,6 +14,11 @@ from starling.core.npy import NpyReader
 from starling.stream.cleaning import EdgeFiles
 
 _BLOCK = 1 << 20
+_ONE_WAY = "Fix the types of edges or nodes, or rename the edge type."
+_BOTH_WAYS = (
+    "Undirected edges have reverses of the same type. Import them as --directed, with --inverse if they are to go both ways, or "
+    "rename the edge type."
+)
 
 
 def named_ends(relation: str) -> tuple[str, str] | None:
@@ -22,10 +27,13 @@ def named_ends(relation: str) -> tuple[str, str] | None:
     return (parts[0], parts[2]) if len(parts) == 3 else None
 
 
-def check_relation_ends(relations: Sequence[str], kinds: Sequence[str], files: EdgeFiles, node_type: Path) -> None:
+def check_relation_ends(
+    relations: Sequence[str], kinds: Sequence[str], files: EdgeFiles, node_type: Path, *, both_ways: bool = False
+) -> None:
     """Refuse a name with a node type that is not there, and an edge between nodes of other types. One pass over the edges.
 
     `node_type` has the type code of every node (one byte a node is held); names that do not have three parts say nothing.
+    `both_ways`: edges have reverses of their own type, which a name with two node types does not allow.
     """
     ends = np.full((2, len(relations)), -1, np.int64)
     for code, relation in enumerate(relations):
@@ -42,7 +50,7 @@ def check_relation_ends(relations: Sequence[str], kinds: Sequence[str], files: E
     of_node, first = reader.read(0, reader.rows), 0
     pairs, types = NpyReader(files.pairs), NpyReader(files.tables["type"])
     for block, codes in zip(pairs.blocks(_BLOCK), types.blocks(_BLOCK), strict=True):
-        _check_block(block, codes, ends, of_node, relations, kinds, first)
+        _check_block(block, codes, ends, of_node, relations, kinds, first, _BOTH_WAYS if both_ways else _ONE_WAY)
         first += len(block)
 
 
@@ -54,6 +62,7 @@ def _check_block(
     relations: Sequence[str],
     kinds: Sequence[str],
     first: int,
+    advice: str,
 ) -> None:
     for side, word in enumerate(("source", "destination")):
         expected, found = ends[side][codes], of_node[pairs[:, side]]
@@ -62,5 +71,5 @@ def _check_block(
             edge = wrong[0]
             raise InputError(
                 f"Expected edges of '{relations[codes[edge]]}' with a {word} of type '{kinds[expected[edge]]}', got one of type "
-                f"'{kinds[found[edge]]}' at edge {first + edge:,}. Fix the types of edges or nodes, or rename the edge type."
+                f"'{kinds[found[edge]]}' at edge {first + edge:,}. {advice}"
             )
