@@ -13,6 +13,7 @@ from starling.cli.main import run
 from starling.launch import calibrate
 from starling.plan.calibration import Machine, default_path
 from starling.store.graph import Graph
+from tests.engine.hybrid.test_typed import build
 from tests.support.command import starling
 from tests.support.rates import calibration, calibration_file
 from tests.support.trainable import trainable_graph
@@ -211,6 +212,12 @@ def test_relations_are_forecast(capsys: pytest.CaptureFixture[str]) -> None:
     plain = asked(capsys, *NUMBERS, "--model", "gat", "--worker-memory", "64GiB")
     assert found["plans"][0]["memory_bytes"] > plain["plans"][0]["memory_bytes"], "a row for every source and relation"
     assert "--model rgat" in found["command"]
+
+
+def test_features_of_each_type_are_not_forecast(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The graph has features, so the advice is not to import it with some."""
+    told = refused(capsys, "forecast", build(tmp_path / "typed", author=3).path)
+    assert "the graph has features of each node type. Forecast from numbers: starling forecast --nodes 45 --edges 160" in told
 
 
 def test_link_prediction_is_not_forecast(graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,11 @@ def facts_of_numbers(
 
 def _from_manifest(manifest: GraphManifest | PartsManifest, degrees: Degrees, notes: tuple[str, ...]) -> GraphFacts:
     tables, labels = manifest.node_tables, manifest.labels
+    if any(name.startswith("x@") for name in tables):
+        raise InputError(
+            "A forecast is for nodes with the same features, and the graph has features of each node type. Forecast from numbers: "
+            f"starling forecast --nodes {manifest.nodes} --edges {manifest.edges}, and as --features the width of --hidden."
+        )
     if "x" not in tables:
         raise InputError("The graph has no features 'x', so there is nothing to forecast. Import it with --features.")
     if labels is None or not manifest.splits.get("train"):
