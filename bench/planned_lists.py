@@ -15,6 +15,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,8 @@ def measured(path: Path, batches: int) -> list[dict[str, Any]]:
         for batch in range(batches + 1):  # the first compiles
             own = np.sort(draw.choice(graph.owned, TARGETS // WORKERS, replace=False))
             for number, way in enumerate(WAYS):
-                layers, planning = _timed(lambda: planned(graph, team, own, way, 2 * batch + number))  # noqa: B023
-                seconds = _timed(lambda: sums(layers))[1] if team.rank == 0 else 0.0  # noqa: B023
+                layers, planning = _timed(partial(planned, graph, team, own, way, 2 * batch + number))
+                seconds = _timed(partial(sums, layers))[1] if team.rank == 0 else 0.0
                 edges = sum(layer.edges for layer in layers)
                 lines.append({"way": way, "planning": planning, "sums": seconds, "bytes": held_bytes(layers), "edges": edges})
         return lines[len(WAYS) :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,10 +106,10 @@ class SeedHops(TeamStrategy):
         moments = [Moment(self._seed, epoch, step, hop) for hop in range(len(self._hops))]
         if self._whole:  # all rows, and one layer stands for all
             rows = np.arange(self.graph.owned, dtype=np.int64)
-            layer, _ = active.expand(rows, self._thinned(lambda rows: self._hops[0].take(rows, moments[0]), epoch))
+            layer, _ = active.expand(rows, self._thinned(partial(self._hops[0].take, moment=moments[0]), epoch))
             return (layer,) * self.layers, self._own, self._own
         own, layers = self._own, list[WorkerLayer]()
         for sampler, moment in zip(self._hops, moments, strict=True):
-            layer, own = active.expand(own, self._thinned(lambda rows, s=sampler, m=moment: s.take(rows, m), epoch))  # type: ignore[misc]
+            layer, own = active.expand(own, self._thinned(partial(sampler.take, moment=moment), epoch))
             layers.append(layer)
         return tuple(reversed(layers)), self._own, np.arange(len(self._own))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -167,7 +167,7 @@ class TeamTargets(TeamStrategy):
                 layer, own = active.expand_whole(own)
             else:
                 moment = Moment(self._seed, epoch, step, hop)
-                layer, own = active.expand(own, self._thinned(lambda rows, s=sampler, m=moment: s.take(rows, m), epoch))  # type: ignore[misc]
+                layer, own = active.expand(own, self._thinned(partial(sampler.take, moment=moment), epoch))
             layers.append(layer)
         return tuple(reversed(layers)), targets, np.arange(len(targets))
 
