@@ -38,6 +38,32 @@ def test_waiting_for_a_worker_that_was_killed_is_an_error(transport: Transport) 
     assert outcomes[2].result == outcomes[0].result
 
 
+def wait_for_the_dead_or_the_living(team: Team) -> str:
+    """Worker 2 speaks, worker 1 is killed: what came is given, then the loss is told."""
+    if team.rank == 1:
+        team.links.receive_list(0, tag(0))
+        os.kill(os.getpid(), signal.SIGKILL)
+    if team.rank == 2:
+        put(team, 0, tag(3), torch.ones(5))
+        return ""
+    coming = team.receive_any(tag(3), {1: (5,), 2: (5,)}, torch.float32)
+    peer, rows = next(coming)
+    assert peer == 2
+    assert torch.equal(rows, torch.ones(5))
+    team.links.send_list(1, tag(0), np.arange(3))
+    try:
+        next(coming)
+    except PeerLost as error:
+        return str(error)
+    return "it came"
+
+
+@pytest.mark.parametrize("transport", ["gloo", "auto"])
+def test_waiting_for_several_of_whom_one_was_killed_is_an_error(transport: Transport) -> None:
+    outcomes = try_ranks(3, wait_for_the_dead_or_the_living, transport=transport, deadline=20.0)
+    assert outcomes[0].result == "Worker 1 closed its connection before message 0 of step 3 (forward) had passed.", outcomes[0]
+
+
 def send_to_the_dead(team: Team) -> str:
     if team.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)

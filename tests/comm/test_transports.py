@@ -185,9 +185,41 @@ def random_talk(team: Team) -> None:
         talk_at_random(team, seed, 80)
 
 
+def whoever_comes_first(team: Team) -> None:
+    """The first worker asks for all, and the next one speaks only when it was told that the one after it has been heard."""
+    label, word = tag(2), tag(3)
+    shapes = {peer: (peer, 3) for peer in team.peers}
+    if team.rank == 0:
+        heard = []
+        for peer, rows in team.receive_any(label, shapes, torch.float32):
+            assert torch.equal(rows, numbers(peer, 0, 5, 3 * peer).reshape(peer, 3))
+            heard.append(peer)
+            if peer > 1:
+                team.send_list(peer - 1, word, np.arange(1))
+        assert heard == list(range(team.size - 1, 0, -1))
+    else:
+        if team.rank < team.size - 1:
+            team.links.receive_list(0, word)
+        put(team, 0, label, numbers(team.rank, 0, 5, 3 * team.rank).reshape(team.rank, 3))
+
+
+def whoever_comes_first_keeps_tags_apart(team: Team) -> None:
+    """Messages of later tags are here already, and some have no rows."""
+    for call in (2, 1, 0):
+        for peer in team.peers:
+            put(team, peer, tag(4, call), numbers(team.rank, peer, call, 40 * call).reshape(-1, 4))
+    for call in range(3):
+        shapes = dict.fromkeys(team.peers, (10 * call, 4))
+        got = {peer: rows.clone() for peer, rows in team.receive_any(tag(4, call), shapes, torch.float32)}
+        assert got.keys() == set(team.peers)
+        for peer, rows in got.items():
+            assert torch.equal(rows, numbers(peer, team.rank, call, 40 * call).reshape(-1, 4))
+
+
 PROMISES: list[Callable[[Team], None]] = [
     *(in_order, last_tag_first, nobody_receives_until_all_is_sent, zero_rows, every_dtype),
     *(lists, large, many_threads, counted, sums),
+    *(whoever_comes_first, whoever_comes_first_keeps_tags_apart),
 ]
 
 
@@ -211,6 +243,7 @@ def test_promises(size: int, transport: Transport) -> None:
 
 def test_a_team_of_one_adds_nothing() -> None:
     sums(Team())
+    assert list(Team().receive_any(tag(0), {}, torch.float32)) == []
 
 
 def kinds(team: Team) -> str:
@@ -301,6 +334,8 @@ def form_a_mixed_team(team: Team, folder: str) -> str:
     in_order(mixed)
     lists(mixed)
     zero_rows(mixed)
+    whoever_comes_first(mixed)
+    whoever_comes_first_keeps_tags_apart(mixed)
     assert torch.equal(mixed.all_sum(tag(1), torch.full((5000,), float(team.rank))), torch.full((5000,), 3.0))
     mixed.links.close()
     return type(mixed.links).__name__

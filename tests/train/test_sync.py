@@ -151,7 +151,7 @@ class LateMailbox(Mailbox):
     """Every message takes a while to leave and a while to come, drawn anew each time."""
 
     def __init__(self, inner: Mailbox, team: Team, seed: int) -> None:
-        self.rank, self.size = inner.rank, inner.size
+        self.rank, self.size, self.ledger = inner.rank, inner.size, team.ledger
         self._inner, self._team, self._draw = inner, team, random.Random(f"{seed}/{inner.rank}")
 
     def _dawdle(self) -> None:

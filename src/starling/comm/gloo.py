@@ -51,8 +51,8 @@ class GlooMailbox(Mailbox):
     """A worker's end of its links."""
 
     def __init__(self, rank: int, size: int, groups: Groups, ledger: Ledger, *, wait_limit: float = 600.0) -> None:
-        self.rank, self.size = rank, size
-        self._groups, self._ledger, self._wait_limit = groups, ledger, wait_limit
+        self.rank, self.size, self.ledger = rank, size, ledger
+        self._groups, self._wait_limit = groups, wait_limit
         self._outboxes: dict[tuple[int, dist.ProcessGroup], _Outbox] = {}
         self._lock = threading.Lock()
 
@@ -78,7 +78,7 @@ class GlooMailbox(Mailbox):
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> _Coming:
         """Begin to receive into memory of its own."""
         rows = torch.empty(tuple(shape), dtype=dtype)
-        return _Coming(peer, tag, rows, self._groups.of(tag), self._ledger, self._wait_limit)
+        return _Coming(peer, tag, rows, self._groups.of(tag), self.ledger, self._wait_limit)
 
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
         """Send the count, then the numbers."""

@@ -69,7 +69,7 @@ class ThreadMailbox(Mailbox):
     """One thread's end."""
 
     def __init__(self, rank: int, size: int, hall: _Hall, ledger: Ledger) -> None:
-        self.rank, self.size, self._hall, self._ledger = rank, size, hall, ledger
+        self.rank, self.size, self.ledger, self._hall = rank, size, ledger, hall
 
     def parcel(self, peer: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Ordinary memory."""
@@ -82,7 +82,7 @@ class ThreadMailbox(Mailbox):
     @contextmanager
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> Iterator[Tensor]:
         """Take the parcel itself."""
-        with self._ledger.time("waiting"):
+        with self.ledger.time("waiting"):
             rows = self._hall.take(peer, self.rank, tag)
         if rows.shape != tuple(shape) or rows.dtype != dtype:
             raise StarlingError(
@@ -96,7 +96,7 @@ class ThreadMailbox(Mailbox):
 
     def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
         """Take the list."""
-        with self._ledger.time("waiting"):
+        with self.ledger.time("waiting"):
             values: NDArray[np.int64] = self._hall.take(peer, self.rank, tag)
         return values
 

@@ -19,6 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from starling.comm.arrivals import as_they_come
+from starling.comm.ledger import Ledger
+
 
 class RowMailbox(ABC):
     """A worker's end of links for rows whose shapes both sides know. An exchange: ask, send, `depart`, and only then wait."""
@@ -48,6 +51,10 @@ class RowMailbox(ABC):
         """
         return _one_by_one(deque((peer, self.receive(peer, tag, shape, dtype)) for peer, shape in shapes.items()))
 
+    def receive_any(self, tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+        """`receive_each` in the order in which messages come; where they come as a group, in that of the peers."""
+        return self.receive_each(tag, shapes, dtype)
+
     def depart(self) -> None:  # noqa: B027 — most links need no telling
         """All of an exchange was asked for and sent: it is under way from here on, if it was not before."""
 
@@ -73,6 +80,13 @@ class Mailbox(RowMailbox):
 
     What is asked for and sent is under way at once, so that nobody need call `depart`.
     """
+
+    ledger: Ledger
+
+    def receive_any(self, tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+        """`receive_each` in the order in which messages come."""
+        coming = {peer: self.receive(peer, tag, shape, dtype) for peer, shape in shapes.items()}
+        return as_they_come(coming, self.ledger)
 
     @abstractmethod
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:

@@ -30,8 +30,8 @@ class SharedMemoryMailbox(Mailbox):
     """A worker's end of its links to others on this host."""
 
     def __init__(self, rank: int, size: int, links: Mapping[int, Link], ledger: Ledger, *, wait_limit: float = 600.0) -> None:
-        self.rank, self.size = rank, size
-        self._links, self._ledger, self._wait_limit = dict(links), ledger, wait_limit
+        self.rank, self.size, self.ledger = rank, size, ledger
+        self._links, self._wait_limit = dict(links), wait_limit
         self._inbox = _Inbox(list(links.values()))
 
     def parcel(self, peer: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -48,12 +48,26 @@ class SharedMemoryMailbox(Mailbox):
     @contextmanager
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> Iterator[Tensor]:
         """The sender's own rows, until the block is left."""
-        expected = math.prod(shape) * dtype.itemsize
-        if expected == 0:
+        if math.prod(shape) == 0:
             yield torch.empty(tuple(shape), dtype=dtype)
             return
-        note = self._take(peer, tag)
-        window = self._links[peer].window
+        with self._read(*self._take([peer], tag), shape, dtype) as rows:
+            yield rows
+
+    def receive_any(self, tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+        """Whoever's note is here, or comes first."""
+        left = {peer: shape for peer, shape in shapes.items() if math.prod(shape)}
+        for peer in shapes.keys() - left.keys():
+            yield peer, torch.empty(tuple(shapes[peer]), dtype=dtype)
+        while left:
+            peer, note = self._take(list(left), tag)
+            with self._read(peer, note, left.pop(peer), dtype) as rows:
+                yield peer, rows
+
+    @contextmanager
+    def _read(self, peer: int, note: Note, shape: Sequence[int], dtype: torch.dtype) -> Iterator[Tensor]:
+        """The rows that a note is of, until the block is left."""
+        expected, window = math.prod(shape) * dtype.itemsize, self._links[peer].window
         try:
             if note.bytes != expected:
                 raise StarlingError(
@@ -72,7 +86,7 @@ class SharedMemoryMailbox(Mailbox):
 
     def receive_list(self, peer: int, tag: int) -> NDArray[np.int64]:
         """Take a copy."""
-        note = self._take(peer, tag)
+        _, note = self._take([peer], tag)
         if note.bytes == 0:
             return np.empty(0, np.int64)
         window = self._links[peer].window
@@ -92,9 +106,9 @@ class SharedMemoryMailbox(Mailbox):
         except OSError as error:
             raise PeerLost(peer, tag) from error
 
-    def _take(self, peer: int, tag: int) -> Note:
-        with self._ledger.time("waiting"):
-            return self._inbox.take(peer, tag, self._wait_limit)
+    def _take(self, peers: Sequence[int], tag: int) -> tuple[int, Note]:
+        with self.ledger.time("waiting"):
+            return self._inbox.take(peers, tag, self._wait_limit)
 
 
 class _Inbox:
@@ -113,25 +127,26 @@ class _Inbox:
         for number in self._links:
             self._poll.register(number, select.POLLIN)
 
-    def take(self, peer: int, tag: int, limit: float) -> Note:
-        """The next note of this peer and tag."""
+    def take(self, peers: Sequence[int], tag: int, limit: float) -> tuple[int, Note]:
+        """The next note of this tag that one of these peers has sent, and who it is."""
         end = time.monotonic() + limit
         with self._changed:
-            while not self._holes.get((peer, tag)):
+            while (found := next((peer for peer in peers if self._holes.get((peer, tag))), None)) is None:
                 left = end - time.monotonic()
-                if peer in self._gone:
-                    raise PeerLost(peer, tag)
+                for peer in peers:
+                    if peer in self._gone:
+                        raise PeerLost(peer, tag)
                 if left <= 0:
-                    raise WaitedInVain(peer, tag, limit)
+                    raise WaitedInVain(peers[0], tag, limit)
                 if self._watched:
                     self._changed.wait(left)
                 else:
                     self._watch(left)
-            hole = self._holes[peer, tag]
+            hole = self._holes[found, tag]
             note = hole.popleft()
             if not hole:
-                del self._holes[peer, tag]
-            return note
+                del self._holes[found, tag]
+            return found, note
 
     def _watch(self, seconds: float) -> None:
         """Wait for notes and sort them, with the lock open meanwhile."""

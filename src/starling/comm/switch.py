@@ -6,7 +6,7 @@ own, rows that lie there have a way of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Literal
@@ -81,7 +81,7 @@ class SwitchMailbox(Mailbox):
     """Two mailboxes as one: `near` for the peers of this host, `far` for all others."""
 
     def __init__(self, near: Mailbox, far: Mailbox, neighbours: Collection[int]) -> None:
-        self.rank, self.size = near.rank, near.size
+        self.rank, self.size, self.ledger = near.rank, near.size, near.ledger
         self._near, self._far = near, far
         self._ways = [near if peer in neighbours else far for peer in range(near.size)]
 
@@ -96,6 +96,11 @@ class SwitchMailbox(Mailbox):
     def receive(self, peer: int, tag: int, shape: Sequence[int], dtype: torch.dtype) -> AbstractContextManager[Tensor]:
         """Over the peer's link."""
         return self._ways[peer].receive(peer, tag, shape, dtype)
+
+    def receive_any(self, tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+        """As their link has it where all have the same, else by a thread for each."""
+        ways = {self._ways[peer] for peer in shapes}
+        return ways.pop().receive_any(tag, shapes, dtype) if len(ways) == 1 else super().receive_any(tag, shapes, dtype)
 
     def send_list(self, peer: int, tag: int, values: NDArray[np.int64]) -> None:
         """Over the peer's link."""

@@ -101,6 +101,12 @@ class Team:
         """`RowMailbox.receive_each`; nothing comes from nobody, so a team of one may ask."""
         return self.links_at(device).receive_each(tag, shapes, dtype) if shapes else iter(())
 
+    def receive_any(
+        self, tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype, device: torch.device = ORDINARY
+    ) -> Iterator[tuple[int, Tensor]]:
+        """`RowMailbox.receive_any`, likewise."""
+        return self.links_at(device).receive_any(tag, shapes, dtype) if shapes else iter(())
+
     def _send_each(self, tag: int, given: Sequence[Tensor]) -> None:
         """Send `given[peer]` to every peer; with what was asked for under this tag, that is the exchange."""
         links = self.links_at(given[self.rank].device)
