@@ -15,11 +15,11 @@ from starling.nn.ops.arrays import applied, has_kernels
 from starling.nn.view import View
 
 
-def dropout(view: View, h: Tensor, probability: float, name: str, *, relu: bool = False) -> Tensor:
-    """Drop features of the rows of a layer's input (or of max(h, 0) with `relu`); row i is the view's source row i."""
+def dropout(view: View, h: Tensor, probability: float, name: str, *, relu: bool = False, first: int = 0) -> Tensor:
+    """Drop features of the rows of a layer's input (or of max(h, 0) with `relu`); row i is the view's source row `first` + i."""
     if probability == 0:
         return torch.relu(h) if relu else h
-    key, position = view.moment.key(f"dropout/{name}"), view.graph.row_key[: len(h)]
+    key, position = view.moment.key(f"dropout/{name}"), view.graph.row_key[first : first + len(h)]
     if not has_kernels(h):  # the same mask, drawn on the CPU
         mask = torch.ones(h.shape)
         drop_features(mask.numpy(), position, key, probability, mask.numpy())

@@ -7,26 +7,25 @@ workers become one. `apply` is called `update` here, since torch's modules have 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from starling.nn.gather import Gather, Reduce
+from starling.nn.row_work import Node
 from starling.nn.view import View
 from starling.plan.linear_work import LinearWork
 
-
-@dataclass(frozen=True, eq=False)
-class Node:
-    """A transformed layer input: `rows` are what neighbours read [owned, F], `own` what the destination itself keeps."""
-
-    rows: Tensor
-    own: Tensor
+__all__ = ["Layer", "Node", "product", "transform_first"]
 
 
 class Layer(nn.Module, ABC):
     """One graph layer, `fan_in` columns in, `fan_out` columns out."""
+
+    row_by_row: ClassVar[bool] = False
+    """True where `transform` and `update` give each row by itself, of a node reading the destinations' `own` alone: then a team
+    may call them for some rows at a time, as soon as these are there."""
 
     def __init__(self, fan_in: int, fan_out: int, reduce: Reduce) -> None:
         super().__init__()

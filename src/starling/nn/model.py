@@ -39,11 +39,16 @@ class LayeredModel(nn.Module, ABC):
         """Whether `finish` reads every layer's rows (jumping knowledge) or only the last layer's."""
         return False
 
-    def forward(self, views: Views, x: Tensor) -> Tensor:
-        """Input rows of the first view's sources → outputs of the last view's destinations."""
+    def listed(self, views: Views) -> list[View]:
+        """A view for each layer."""
         listed = [views] * self.layer_count if isinstance(views, View) else list(views)
         if len(listed) != self.layer_count:
             raise InputError(f"Expected a view for each of {self.layer_count} layers, got {len(listed)}.")
+        return listed
+
+    def forward(self, views: Views, x: Tensor) -> Tensor:
+        """Input rows of the first view's sources → outputs of the last view's destinations."""
+        listed = self.listed(views)
         outputs: list[Tensor] = []
         for index, view in enumerate(listed):
             x = self.layer(index, view, x)

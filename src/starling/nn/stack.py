@@ -12,9 +12,11 @@ from torch.nn import functional
 
 from starling.core.manifest import Record
 from starling.nn.dropout import dropout
+from starling.nn.layer import Layer
 from starling.nn.layers.dense import NGNN, Dense
-from starling.nn.model import LayeredModel
+from starling.nn.model import LayeredModel, Views
 from starling.nn.norm import Norm, make_norm
+from starling.nn.row_work import Node, RowWork
 from starling.nn.view import View
 
 Activation = Literal["relu", "elu", "gelu", "tanh", "none"]
@@ -89,23 +91,63 @@ class Stack(LayeredModel):
 
     def layer(self, index: int, view: View, h: Tensor) -> Tensor:
         """One layer and what follows it."""
+        h = self._entered(view, h) if index == 0 else h
+        return self._followed(index, view, self.graph_layers[index](view, h), h)
+
+    def forward(self, views: Views, x: Tensor) -> Tensor:
+        """All layers; what lies between two aggregations is given to the view as one piece of work, where it is row by row."""
+        listed, layers = self.listed(views), [layer for layer in self.graph_layers if isinstance(layer, Layer)]
+        alike = not self.settings.residual and self.settings.norm != "batch" and self.head is None
+        if not alike or len(layers) < self.layer_count or not all(layer.row_by_row for layer in layers):
+            return super().forward(listed, x)
+        node = layers[0].transform(listed[0], self._entered(listed[0], x))
+        for index, (view, layer) in enumerate(zip(listed, layers, strict=True)):
+            work, whole = self._until_next(index, listed, layers)
+            node = view.aggregate_then(layer.gather(view, node), layer.reduce, node, work)
+            if not whole:
+                node = layers[index + 1].transform(listed[index + 1], node.rows)
+        return node.rows
+
+    def _until_next(self, index: int, views: list[View], layers: list[Layer]) -> tuple[RowWork, bool]:
+        """What follows the aggregation of layer `index`, and whether that is all up to the next one.
+
+        The next layer's transformation is part of it where this layer's rows are all rows, and destinations, of the next.
+        """
+        view, layer = views[index], layers[index]
+        if index == self.layer_count - 1:
+            last = RowWork(lambda _first, node, aggregate: _alone(layer.update(view, node, aggregate)), (layer,))
+            return last, True
+        after, following = views[index + 1], layers[index + 1]
+        whole = after.graph.outputs == view.graph.outputs
+
+        def run(first: int, node: Node, aggregate: Tensor) -> Node:
+            h = self._followed(index, view, layer.update(view, node, aggregate), None, first)
+            return following.transform(after, h) if whole else _alone(h)
+
+        return RowWork(run, (layer, self.norms[index], following)), whole
+
+    def _entered(self, view: View, x: Tensor) -> Tensor:
+        """The first layer's input rows."""
+        if self.input is not None:
+            h: Tensor = self.input(view, x)
+            return h
+        return dropout(view, x, self.settings.input_dropout, "input") if self.training else x
+
+    def _followed(self, index: int, view: View, h: Tensor, before: Tensor | None, first: int = 0) -> Tensor:
+        """What follows a layer, for its rows from `first` on; `before` are the rows that it read."""
         settings, name = self.settings, f"layer-{index}"
-        if index == 0 and self.input is not None:
-            h = self.input(view, h)
-        elif index == 0 and self.training:
-            h = dropout(view, h, settings.input_dropout, "input")
-        before, h = h, self.graph_layers[index](view, h)
         if index == self.layer_count - 1 and self.head is None:
             return h
         norm, skip = self.norms[index], self.skips[index]
         if not isinstance(norm, nn.Identity):
             h = norm(view, h)
         if settings.residual:
+            assert before is not None
             h = h + (skip(view, before) if isinstance(skip, Dense) else view.destinations(before))
         probability = settings.dropout if self.training else 0.0
         if settings.activation == "relu" and probability:
-            return dropout(view, h, probability, name, relu=True)
-        return dropout(view, _ACTIVATIONS[settings.activation](h), probability, name)
+            return dropout(view, h, probability, name, relu=True, first=first)
+        return dropout(view, _ACTIVATIONS[settings.activation](h), probability, name, first=first)
 
     def finish(self, view: View, outputs: list[Tensor]) -> Tensor:
         """The last layer's rows, or the linear layer over all layers' rows."""
@@ -114,3 +156,8 @@ class Stack(LayeredModel):
         joined = torch.cat(outputs, 1) if self.settings.jump == "cat" else torch.stack(outputs).amax(0)
         result: Tensor = self.head(view, joined)
         return result
+
+
+def _alone(h: Tensor) -> Node:
+    """Rows that were not transformed."""
+    return Node(h, h)

@@ -25,6 +25,7 @@ from starling.nn.relation_attention import attend_relations
 from starling.nn.relation_bases import bases_are_cheaper, sum_bases
 from starling.nn.relations import relations_of, sum_relations
 from starling.nn.reuse import Constants
+from starling.nn.row_work import Node, RowWork
 
 _NEXT_TO_NOTHING = -1e30
 """A score whose weight is zero beside any other; unlike −∞ it stays a number where a worker has no other."""
@@ -94,6 +95,10 @@ class View:
         if isinstance(gather, RelationAttention):
             return self._relation_attention(gather, rows)
         return self._messages(gather, reduce, rows)
+
+    def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
+        """`aggregate`, and then what is done with each destination's row: here with all of them at once."""
+        return work.run(0, node, self.aggregate(gather, reduce, node.rows))
 
     def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
         """A sum or mean of copied rows: one sparse product."""

@@ -1,8 +1,8 @@
 """The exchange of a team: values go from owners to mirrors, gradients and partial results from mirrors to owners.
 
 One message for each pair of workers and direction, only rows that are active in the batch, no index. Every operation asks, sends,
-and then waits; asking and sending never wait, so workers may reach it in any order. Where partial results or gradients of several
-workers meet in one row, they are added in the order of ranks: the same bits in every run.
+and then waits; asking and sending never wait, so workers may reach it in any order. Messages are taken as they come. Where partial
+results or gradients of several workers meet in one row, they are added in the order of ranks: the same bits in every run.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from starling.comm.tags import CALLS, Channel, make_tag
 from starling.comm.team import Team
+from starling.engine.hybrid.additions import Additions
 from starling.engine.hybrid.traffic import Traffic
-from starling.kernels.rows import add_rows, gather_rows
+from starling.kernels.rows import gather_rows
 from starling.nn.ops.arrays import applied, has_kernels
 
 Wire = Literal["float32", "bfloat16"]
@@ -123,7 +126,7 @@ class TeamExchange:
         self._post(peer, tag, parcel)
 
     def receive_mirrors(self, like: Tensor, tag: int, *, counted: bool = True) -> Iterator[tuple[int, Tensor]]:
-        """(worker, its rows that are mirrored here), worker after worker; they travel from the call on.
+        """(worker, its rows that are mirrored here), as they come; they travel from the call on.
 
         They are as wide as the rows they are `like`, of their type and on their device. Further columns of rows that have come
         already are not `counted` in the ledger.
@@ -134,14 +137,18 @@ class TeamExchange:
                 self.team.ledger.came(self.layer, count)
         return self._receive(counts, like, tag)
 
-    def receive_for_own(self, like: Tensor, tag: int) -> Iterator[tuple[int, Tensor]]:
-        """(worker, what it has for the own rows `traffic.send[worker]`), in the order of ranks; they travel from the call on."""
-        counts = {peer: count for peer in sorted(self.team.peers) if (count := len(self.traffic.send[peer]))}
-        return self._receive(counts, like, tag)
+    def receive_for_own(self, like: Tensor, tag: int, *, ranked: bool = False) -> Iterator[tuple[int, Tensor]]:
+        """(worker, what it has for the own rows `traffic.send[worker]`), as they come; they travel from the call on.
 
-    def _receive(self, counts: dict[int, int], like: Tensor, tag: int) -> Iterator[tuple[int, Tensor]]:
+        With `ranked`, and on devices where messages come as a group, in the order of ranks.
+        """
+        counts = {peer: count for peer in sorted(self.team.peers) if (count := len(self.traffic.send[peer]))}
+        return self._receive(counts, like, tag, ranked=ranked)
+
+    def _receive(self, counts: dict[int, int], like: Tensor, tag: int, *, ranked: bool = False) -> Iterator[tuple[int, Tensor]]:
         shapes = {peer: (count, like.shape[1]) for peer, count in counts.items()}
-        return self.team.receive_each(tag, shapes, self._wire_type(like.dtype), like.device)
+        receive = self.team.receive_each if ranked else self.team.receive_any
+        return receive(tag, shapes, self._wire_type(like.dtype), like.device)
 
     def fill_mirrors(self, rows: Tensor, coming: Iterator[tuple[int, Tensor]]) -> Tensor:
         """Fill the mirrors' places among all rows with what their owners sent (`receive_mirrors`)."""
@@ -151,12 +158,17 @@ class TeamExchange:
 
     def add_for_own(self, into: Tensor, coming: Iterator[tuple[int, Tensor]]) -> None:
         """Add what mirrors have gathered (`receive_for_own`) to their own rows in `into`."""
+        additions = self.additions_for_own(into) if has_kernels(into) else None
         for peer, block in coming:
             with self.team.ledger.time("communication"):
-                if has_kernels(into):
-                    add_rows(block.to(into.dtype).numpy(), self.traffic.send[peer], into.numpy())
+                if additions is not None:
+                    additions.take(peer, block)
                 else:
                     into.index_add_(0, self.traffic.sent_to(peer, into.device), block.to(into.dtype))
+
+    def additions_for_own(self, into: Tensor, bounds: NDArray[np.int64] | None = None) -> Additions:
+        """What mirrors add to their own rows in `into`, in the order of ranks."""
+        return Additions(into, {peer: self.traffic.send[peer] for peer in sorted(self.team.peers)}, bounds)
 
     def _send(self, peer: int, tag: int, rows: Tensor) -> None:
         index, wire = self.traffic.send[peer], self._wire_type(rows.dtype)
@@ -223,7 +235,7 @@ class _PushMax(Function):
     @staticmethod
     def forward(ctx: Any, partial: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
         ctx.exchange, ctx.tag = exchange, tag
-        coming = exchange.receive_for_own(partial, tag)
+        coming = exchange.receive_for_own(partial, tag, ranked=True)
         exchange.send_mirrors(partial, tag)
         best = partial[: exchange.traffic.owned].clone()
         winner = torch.full(best.shape, exchange.team.rank, device=best.device)

@@ -18,6 +18,8 @@ from starling.nn.view import View
 class GCN(Layer):
     """A graph convolution; with `edge_weights` A holds the graph's weights and D their sums."""
 
+    row_by_row = True
+
     def __init__(self, fan_in: int, fan_out: int, *, edge_weights: bool = False) -> None:
         super().__init__(fan_in, fan_out, "sum")
         self.edge_weights = edge_weights
@@ -32,8 +34,10 @@ class GCN(Layer):
 
     def transform(self, view: View, h: Tensor) -> Node:
         """Multiply now where that is cheaper than after aggregating."""
-        rows = product(h, self.weight) if transform_first(view, h, self.fan_in, self.fan_out) else h
-        return Node(rows, h)
+        if not transform_first(view, h, self.fan_in, self.fan_out):
+            return Node(h, h)
+        rows = product(h, self.weight)
+        return Node(rows, rows, multiplied=True)
 
     def gather(self, view: View, node: Node) -> Copy:
         """Symmetric normalisation, self-loop included."""
@@ -41,9 +45,9 @@ class GCN(Layer):
 
     def update(self, view: View, node: Node, aggregate: Tensor) -> Tensor:
         """Multiply unless it was done, add the bias."""
-        if node.rows is node.own:
-            return torch.addmm(self.bias, aggregate, self.weight)
-        return aggregate.add_(self.bias)
+        if node.multiplied:
+            return aggregate.add_(self.bias)
+        return torch.addmm(self.bias, aggregate, self.weight)
 
 
 def symmetric(view: View, edge_weights: bool) -> Copy:

@@ -14,6 +14,8 @@ from starling.nn.view import View
 class GIN(Layer):
     """Sum aggregation under a two-layer network; ε is trained."""
 
+    row_by_row = True
+
     def __init__(self, fan_in: int, fan_out: int) -> None:
         super().__init__(fan_in, fan_out, "sum")
         self.epsilon = nn.Parameter(torch.zeros(1))
@@ -26,7 +28,7 @@ class GIN(Layer):
 
     def transform(self, view: View, h: Tensor) -> Node:
         """Rows travel as they are."""
-        return Node(h, view.destinations(h))
+        return Node(h, h)
 
     def gather(self, view: View, node: Node) -> Copy:
         """The neighbour's row as it is."""
@@ -34,6 +36,6 @@ class GIN(Layer):
 
     def update(self, view: View, node: Node, aggregate: Tensor) -> Tensor:
         """The network over the weighted sum."""
-        mixed = torch.addcmul(aggregate, 1 + self.epsilon, node.own.to(aggregate.dtype))
+        mixed = torch.addcmul(aggregate, 1 + self.epsilon, view.destinations(node.own).to(aggregate.dtype))
         result: Tensor = self.second(torch.relu(self.first(mixed)))
         return result

@@ -22,6 +22,8 @@ class SAGE(Layer):
     With `edge_weights` the mean is weighted: Σ w_e h_u / Σ w_e, over the weights of all in-edges in the whole graph.
     """
 
+    row_by_row = True
+
     def __init__(
         self, fan_in: int, fan_out: int, *, aggregate: Literal["mean", "max"] = "mean", edge_weights: bool = False
     ) -> None:
@@ -46,10 +48,11 @@ class SAGE(Layer):
         """Multiply now where the reduction is linear and that is cheaper than after aggregating."""
         if self.reduce == "max" or not transform_first(view, h, self.fan_in, self.fan_out):
             return Node(h, h)
-        if len(h) == view.graph.outputs and h.dtype == self.own.dtype:
+        destinations = view.destinations(h)
+        if len(h) == len(destinations) and h.dtype == self.own.dtype:
             own, rows = two_products(h, self.own, self.neighbour)
-            return Node(rows, own)
-        return Node(product(h, self.neighbour), product(view.destinations(h), self.own))
+            return Node(rows, own, multiplied=True)
+        return Node(product(h, self.neighbour), product(destinations, self.own), multiplied=True)
 
     def gather(self, view: View, node: Node) -> Copy:
         """The neighbour's row as it is, or times its share of the weights."""
@@ -62,7 +65,7 @@ class SAGE(Layer):
 
     def update(self, view: View, node: Node, aggregate: Tensor) -> Tensor:
         """Add the two products and the bias."""
-        if node.rows is not node.own:
+        if node.multiplied:
             return aggregate.add_(node.own).add_(self.bias)
         out = torch.addmm(self.bias, view.destinations(node.own).to(self.own.dtype), self.own)
         return out.addmm_(aggregate, self.neighbour)
@@ -74,6 +77,8 @@ class LstmSAGE(SAGE):
     Rows of equal degree run together, without padding, so that a row's result does not depend on other rows (PyG pads to the
     largest degree of the batch and lets the LSTM run on over zeros; the two agree where all degrees are equal).
     """
+
+    row_by_row = False
 
     def __init__(self, fan_in: int, fan_out: int) -> None:
         super().__init__(fan_in, fan_out)

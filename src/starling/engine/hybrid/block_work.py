@@ -1,0 +1,214 @@
+"""Row work (nn/row_work.py) done block by block, forward and backward, in any order of blocks.
+
+Autograd records each block when it runs, as a graph of its own from an empty tensor to an empty tensor: rows come into it and leave
+it through `_Enter` and `_Leave`, so that nothing is kept but what the operations between them save. That goes to one list, which
+the function that this is a part of keeps for its backward pass; where a result is saved, its copy in the whole is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.autograd.graph import saved_tensors_hooks
+
+from starling.nn.ops.arrays import accumulator, applied
+from starling.nn.row_work import Node, RowWork
+
+
+@dataclass(eq=False)
+class _Record:
+    """A block's graph: its two ends, and the gradients that go in and come out when it is run backwards."""
+
+    start: Tensor
+    end: Tensor | None = None
+    given: tuple[Tensor | None, ...] = ()
+    found: dict[str, Tensor] = field(default_factory=dict)
+
+
+class BlockWork:
+    """Blocks are the rows between `bounds`. `own_is_summed`: what destinations keep of themselves are the rows that are summed."""
+
+    def __init__(
+        self, work: RowWork, bounds: NDArray[np.int64], multiplied: bool, *, own_is_summed: bool, recorded: bool
+    ) -> None:
+        self.bounds, self.own_is_summed = bounds, own_is_summed
+        self._work, self._given_multiplied, self._recorded = work, multiplied, recorded
+        self.multiplied = False
+        """Of the node that comes out."""
+        self.sum_learns = self._own_learns = False
+        self._weights: tuple[Tensor, ...] = ()
+        self._own: Tensor | None = None
+        self._records: dict[int, _Record] = {}
+        self._saved: Sequence[Tensor] = []
+        self._results: list[Tensor] = []
+        self.sum_gradient: Tensor | None = None
+        self.own_gradient: Tensor | None = None
+
+    @property
+    def count(self) -> int:
+        """Of blocks."""
+        return len(self.bounds) - 1
+
+    # ---- forward ----
+
+    def begin(self, own: Tensor, *, sum_learns: bool, own_learns: bool, weights: tuple[Tensor, ...]) -> None:
+        """Blocks will be run; the others say what gradients are wanted of."""
+        self._own, self.sum_learns, self._own_learns, self._weights = own, sum_learns, own_learns, weights
+
+    def run(self, block: int, sums: Tensor) -> None:
+        """Run a block, whose rows of `sums` are complete; row work may write to them."""
+        first, stop = self.bounds[block], self.bounds[block + 1]
+        assert self._own is not None
+        if not self._recorded:
+            own = self._own[first:stop]
+            node = self._work.run(int(first), Node(own, own, self._given_multiplied), sums[first:stop])
+            self._leave(node, first, stop)
+            return
+        record = self._records[block] = _Record(torch.empty(0, requires_grad=True))
+        saved: list[Tensor] = self._saved  # type: ignore[assignment]
+        began = len(saved)
+
+        def keep(tensor: Tensor) -> int:
+            saved.append(tensor)
+            return len(saved) - 1
+
+        with torch.enable_grad(), saved_tensors_hooks(keep, lambda number: self._saved[number]):
+            own = _some_rows(self._own, first, stop)
+            if self._own_learns:
+                own = applied(_Enter, record.start, record, "own", [own])
+            memory = _some_rows(sums, first, stop)
+            aggregate = applied(_Enter, record.start, record, "sum", [memory]) if self.sum_learns else memory
+            node = self._work.run(int(first), Node(own, own, self._given_multiplied), aggregate)
+            tensors = _apart(node)
+            record.end = applied(_Leave, record, *tensors)
+        if block == 0:
+            self._check_weights(record)
+        whole = self._leave(node, first, stop)
+        for number in range(began, len(saved)):
+            for tensor, copy in zip(tensors, whole, strict=True):
+                if saved[number].data_ptr() == tensor.data_ptr() and saved[number].shape == copy.shape:
+                    saved[number] = copy
+
+    def put_away(self) -> Sequence[Tensor]:
+        """What the blocks' graphs have saved; it is given back when they are run backwards."""
+        saved, self._saved, self._own = self._saved, (), None
+        return saved
+
+    @property
+    def results(self) -> tuple[Tensor, Tensor | None]:
+        """The rows of all blocks, and what destinations keep where that is apart from them; they go to the caller."""
+        rows, *apart = self._results
+        self._results = []
+        return rows, apart[0] if apart else None
+
+    def _leave(self, node: Node, first: int, stop: int) -> list[Tensor]:
+        """Copy a block's results to their places in the whole, which are given back."""
+        tensors, self.multiplied = _apart(node), node.multiplied
+        if not self._results:
+            self._results = [tensor.new_empty(int(self.bounds[-1]), *tensor.shape[1:]) for tensor in tensors]
+        places = [_some_rows(whole, first, stop) for whole in self._results]
+        with torch.no_grad():
+            for place, tensor in zip(places, tensors, strict=True):
+                place.copy_(tensor)
+        return places
+
+    def _check_weights(self, record: _Record) -> None:
+        """All that learns must be told of, else its gradient would be lost without a word."""
+        assert record.end is not None
+        known, seen, left = {id(weight) for weight in self._work.weights} | {id(record.start)}, set[Any](), [record.end.grad_fn]
+        while left:
+            step = left.pop()
+            if step is None or step in seen:
+                continue
+            seen.add(step)
+            leaf = getattr(step, "variable", None)
+            if leaf is not None and id(leaf) not in known:
+                raise ValueError(f"row work uses a weight of shape {tuple(leaf.shape)} that is in none of its modules")
+            left += [before for before, _ in step.next_functions]
+
+    # ---- backward ----
+
+    def begin_backward(self, saved: Sequence[Tensor], rows: Tensor, own: Tensor | None, summed: Tensor) -> None:
+        """Blocks will be run backwards, each when its rows of these gradients are complete; sums are like `summed`."""
+        if self.sum_learns:
+            self.sum_gradient = torch.empty(int(self.bounds[-1]), summed.shape[1], dtype=accumulator(summed))
+        self._saved, self._gradients = saved, [rows] if own is None else [rows, own]
+        self._totals: list[Tensor | None] = [None] * len(self._weights)
+        self._waiting: dict[int, tuple[Tensor | None, ...]] = {}
+        self._next = 0
+
+    def run_backward(self, block: int) -> None:
+        """Run a block backwards."""
+        first, stop = self.bounds[block], self.bounds[block + 1]
+        record = self._records.pop(block)
+        record.given = tuple(gradient[first:stop] for gradient in self._gradients)
+        assert record.end is not None
+        wanted = (record.start, *self._weights)
+        _, *weights = torch.autograd.grad(record.end, wanted, torch.empty(0), allow_unused=True)
+        if self.sum_gradient is not None:
+            self.sum_gradient[first:stop] = record.found.get("sum", 0)
+        if "own" in record.found:
+            if self.own_gradient is None:
+                self.own_gradient = record.found["own"].new_zeros(int(self.bounds[-1]), *record.found["own"].shape[1:])
+            self.own_gradient[first:stop] = record.found["own"]
+        self._waiting[block] = tuple(weights)
+        while self._next in self._waiting:  # in the order of blocks, whichever is done first
+            for number, gradient in enumerate(self._waiting.pop(self._next)):
+                total = self._totals[number]
+                self._totals[number] = gradient if total is None else total if gradient is None else total.add_(gradient)
+            self._next += 1
+
+    def weight_gradients(self, wanted: Sequence[bool]) -> list[Tensor | None]:
+        """Of all weights of the row work, None of those that are not wanted."""
+        made = iter(self._totals)
+        return [next(made) if learns else None for learns in wanted]
+
+
+def _apart(node: Node) -> list[Tensor]:
+    return [node.rows] if node.own is node.rows else [node.rows, node.own]
+
+
+def _some_rows(whole: Tensor, first: int, stop: int) -> Tensor:
+    """Rows of a matrix in the same memory, not as a view: autograd knows nothing of the whole, so they may be written to."""
+    start = whole.storage_offset() + int(first) * whole.stride(0)
+    with torch.no_grad():
+        return torch.empty(0, dtype=whole.dtype).set_(
+            whole.untyped_storage(), start, (int(stop - first), *whole.shape[1:]), whole.stride()
+        )
+
+
+class _Enter(Function):
+    """Rows come into a block's graph; their gradient is put down in its record."""
+
+    @staticmethod
+    def forward(ctx: Any, start: Tensor, record: _Record, name: str, boxed: list[Tensor]) -> Tensor:
+        ctx.record, ctx.name = record, name
+        return boxed[0]  # were it an argument, it would come out as a view of itself, which may not be written to
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        ctx.record.found[ctx.name] = gradient
+        return torch.empty(0), None, None, None
+
+
+class _Leave(Function):
+    """Rows leave a block's graph; their gradient is what its record was given."""
+
+    @staticmethod
+    def forward(ctx: Any, record: _Record, *rows: Tensor) -> Tensor:
+        ctx.record = record
+        return torch.empty(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor) -> Any:
+        return None, *ctx.record.given
