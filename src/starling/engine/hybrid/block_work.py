@@ -24,13 +24,34 @@ from starling.nn.row_work import Node, RowWork
 
 
 @dataclass(eq=False)
-class _Record:
-    """A block's graph: its two ends, and the gradients that go in and come out when it is run backwards."""
+class _Gradients:
+    """Of a block that is run backwards: those that go in, and those that come out. The block's graph holds them."""
 
-    start: Tensor
-    end: Tensor | None = None
     given: tuple[Tensor | None, ...] = ()
     found: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """What autograd recorded of a block, by its two ends. Nothing that it holds may hold it: autograd's memory has no collector."""
+
+    start: Tensor
+    end: Tensor
+    gradients: _Gradients
+
+
+@dataclass(eq=False)
+class _Saved:
+    """What the blocks' graphs have saved, by number."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+
+    def keep(self, tensor: Tensor) -> int:
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+    def find(self, number: int) -> Tensor:
+        return self.tensors[number]
 
 
 class BlockWork:
@@ -46,8 +67,8 @@ class BlockWork:
         self.sum_learns = self._own_learns = False
         self._weights: tuple[Tensor, ...] = ()
         self._own: Tensor | None = None
-        self._records: dict[int, _Record] = {}
-        self._saved: Sequence[Tensor] = []
+        self._graphs: dict[int, _Graph] = {}
+        self._saved = _Saved()
         self._results: list[Tensor] = []
         self.sum_gradient: Tensor | None = None
         self.own_gradient: Tensor | None = None
@@ -72,34 +93,28 @@ class BlockWork:
             node = self._work.run(int(first), Node(own, own, self._given_multiplied), sums[first:stop])
             self._leave(node, first, stop)
             return
-        record = self._records[block] = _Record(torch.empty(0, requires_grad=True))
-        saved: list[Tensor] = self._saved  # type: ignore[assignment]
+        start, gradients, saved = torch.empty(0, requires_grad=True), _Gradients(), self._saved.tensors
         began = len(saved)
-
-        def keep(tensor: Tensor) -> int:
-            saved.append(tensor)
-            return len(saved) - 1
-
-        with torch.enable_grad(), saved_tensors_hooks(keep, lambda number: self._saved[number]):
+        with torch.enable_grad(), saved_tensors_hooks(self._saved.keep, self._saved.find):
             own = _some_rows(self._own, first, stop)
             if self._own_learns:
-                own = applied(_Enter, record.start, record, "own", [own])
+                own = applied(_Enter, start, gradients, "own", [own])
             memory = _some_rows(sums, first, stop)
-            aggregate = applied(_Enter, record.start, record, "sum", [memory]) if self.sum_learns else memory
+            aggregate = applied(_Enter, start, gradients, "sum", [memory]) if self.sum_learns else memory
             node = self._work.run(int(first), Node(own, own, self._given_multiplied), aggregate)
             tensors = _apart(node)
-            record.end = applied(_Leave, record, *tensors)
+            graph = self._graphs[block] = _Graph(start, applied(_Leave, gradients, *tensors), gradients)
         if block == 0:
-            self._check_weights(record)
+            self._check_weights(graph)
         whole = self._leave(node, first, stop)
         for number in range(began, len(saved)):
             for tensor, copy in zip(tensors, whole, strict=True):
                 if saved[number].data_ptr() == tensor.data_ptr() and saved[number].shape == copy.shape:
                     saved[number] = copy
 
-    def put_away(self) -> Sequence[Tensor]:
+    def put_away(self) -> list[Tensor]:
         """What the blocks' graphs have saved; it is given back when they are run backwards."""
-        saved, self._saved, self._own = self._saved, (), None
+        saved, self._saved.tensors, self._own = self._saved.tensors, [], None
         return saved
 
     @property
@@ -120,10 +135,9 @@ class BlockWork:
                 place.copy_(tensor)
         return places
 
-    def _check_weights(self, record: _Record) -> None:
+    def _check_weights(self, graph: _Graph) -> None:
         """All that learns must be told of, else its gradient would be lost without a word."""
-        assert record.end is not None
-        known, seen, left = {id(weight) for weight in self._work.weights} | {id(record.start)}, set[Any](), [record.end.grad_fn]
+        known, seen, left = {id(weight) for weight in (*self._work.weights, graph.start)}, set[Any](), [graph.end.grad_fn]
         while left:
             step = left.pop()
             if step is None or step in seen:
@@ -140,7 +154,7 @@ class BlockWork:
         """Blocks will be run backwards, each when its rows of these gradients are complete; sums are like `summed`."""
         if self.sum_learns:
             self.sum_gradient = torch.empty(int(self.bounds[-1]), summed.shape[1], dtype=accumulator(summed))
-        self._saved, self._gradients = saved, [rows] if own is None else [rows, own]
+        self._saved.tensors, self._given = list(saved), [rows] if own is None else [rows, own]
         self._totals: list[Tensor | None] = [None] * len(self._weights)
         self._waiting: dict[int, tuple[Tensor | None, ...]] = {}
         self._next = 0
@@ -148,17 +162,15 @@ class BlockWork:
     def run_backward(self, block: int) -> None:
         """Run a block backwards."""
         first, stop = self.bounds[block], self.bounds[block + 1]
-        record = self._records.pop(block)
-        record.given = tuple(gradient[first:stop] for gradient in self._gradients)
-        assert record.end is not None
-        wanted = (record.start, *self._weights)
-        _, *weights = torch.autograd.grad(record.end, wanted, torch.empty(0), allow_unused=True)
+        graph = self._graphs.pop(block)
+        graph.gradients.given, found = tuple(gradient[first:stop] for gradient in self._given), graph.gradients.found
+        _, *weights = torch.autograd.grad(graph.end, (graph.start, *self._weights), torch.empty(0), allow_unused=True)
         if self.sum_gradient is not None:
-            self.sum_gradient[first:stop] = record.found.get("sum", 0)
-        if "own" in record.found:
+            self.sum_gradient[first:stop] = found.get("sum", 0)
+        if "own" in found:
             if self.own_gradient is None:
-                self.own_gradient = record.found["own"].new_zeros(int(self.bounds[-1]), *record.found["own"].shape[1:])
-            self.own_gradient[first:stop] = record.found["own"]
+                self.own_gradient = found["own"].new_zeros(int(self.bounds[-1]), *found["own"].shape[1:])
+            self.own_gradient[first:stop] = found["own"]
         self._waiting[block] = tuple(weights)
         while self._next in self._waiting:  # in the order of blocks, whichever is done first
             for number, gradient in enumerate(self._waiting.pop(self._next)):
@@ -166,9 +178,10 @@ class BlockWork:
                 self._totals[number] = gradient if total is None else total if gradient is None else total.add_(gradient)
             self._next += 1
 
-    def weight_gradients(self, wanted: Sequence[bool]) -> list[Tensor | None]:
-        """Of all weights of the row work, None of those that are not wanted."""
+    def end_backward(self, wanted: Sequence[bool]) -> list[Tensor | None]:
+        """Gradients of all weights of the row work, None of those that are not wanted; nothing else is kept any longer."""
         made = iter(self._totals)
+        self._saved.tensors, self._given, self._totals, self.sum_gradient, self.own_gradient = [], [], [], None, None
         return [next(made) if learns else None for learns in wanted]
 
 
@@ -186,29 +199,29 @@ def _some_rows(whole: Tensor, first: int, stop: int) -> Tensor:
 
 
 class _Enter(Function):
-    """Rows come into a block's graph; their gradient is put down in its record."""
+    """Rows come into a block's graph; their gradient is put down among those that are found."""
 
     @staticmethod
-    def forward(ctx: Any, start: Tensor, record: _Record, name: str, boxed: list[Tensor]) -> Tensor:
-        ctx.record, ctx.name = record, name
+    def forward(ctx: Any, start: Tensor, gradients: _Gradients, name: str, boxed: list[Tensor]) -> Tensor:
+        ctx.gradients, ctx.name = gradients, name
         return boxed[0]  # were it an argument, it would come out as a view of itself, which may not be written to
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        ctx.record.found[ctx.name] = gradient
+        ctx.gradients.found[ctx.name] = gradient
         return torch.empty(0), None, None, None
 
 
 class _Leave(Function):
-    """Rows leave a block's graph; their gradient is what its record was given."""
+    """Rows leave a block's graph; their gradient is what was given."""
 
     @staticmethod
-    def forward(ctx: Any, record: _Record, *rows: Tensor) -> Tensor:
-        ctx.record = record
+    def forward(ctx: Any, gradients: _Gradients, *rows: Tensor) -> Tensor:
+        ctx.gradients = gradients
         return torch.empty(0)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, _: Tensor) -> Any:
-        return None, *ctx.record.given
+        return None, *ctx.gradients.given

@@ -113,11 +113,12 @@ class _Released(Function):
                 complete = waits.take(peer, theirs)
             for block in complete:
                 back.run(block)
+        late.gradient = late.additions = None
         rows = back.finish()
         own = None
         if work.own_gradient is not None and ctx.own_shape is not None:
             own = _padded(work.own_gradient, ctx.own_shape)
-        return None, rows, own, None, *work.weight_gradients(ctx.needs_input_grad[4:])
+        return None, rows, own, None, *work.end_backward(ctx.needs_input_grad[4:])
 
 
 class _Back:
