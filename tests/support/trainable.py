@@ -22,14 +22,17 @@ def trainable_graph(
     features: int = 8,
     classes: int = 3,
     seed: int = 0,
-    edges: int = 300,
+    edges: int | NDArray[Any] = 300,
     edge_tables: dict[str, NDArray[Any]] | None = None,
     without: tuple[str, ...] = (),
     **changed: NDArray[Any],
 ) -> Graph:
-    """A random undirected graph whose labels show in its features; `changed` and `without` replace or leave out tables."""
+    """A random undirected graph whose labels show in its features; `changed` and `without` replace or leave out tables.
+
+    `edges` are how many, or which, each of them there and back.
+    """
     draw = np.random.default_rng(seed)
-    half = draw.integers(0, nodes, (edges // 2, 2))
+    half = draw.integers(0, nodes, (edges // 2, 2)) if isinstance(edges, int) else edges
     pairs = np.stack([half, half[:, ::-1]], 1).reshape(-1, 2).astype(np.int32)
     y = draw.integers(0, classes, nodes)
     x = draw.normal(size=(nodes, features)).astype(np.float32)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from starling.comm.in_process import ThreadMailbox, run_threads
+from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid import released
 from starling.engine.hybrid.block_work import BlockWork
-from starling.nn.row_work import Node, RowWork
 from starling.store.graph import Graph
-from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, learn, learn_together
+from starling.train.config import RunConfig
+from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn, learn_together, steps
+from tests.support.ranks import run_ranks
+from tests.support.trainable import trainable_graph
 
 MODELS: dict[str, dict[str, Any]] = {
     "gcn of three layers": {"name": "gcn", "layers": 3, "hidden": 8, "dropout": 0.3},
@@ -39,7 +41,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def few_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Blocks of five rows; gives the numbers of blocks that were released."""
     counts: list[int] = []
     monkeypatch.setattr(released, "BLOCK_ROWS", 5)
@@ -50,7 +52,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         real(self, *given, **more)
 
     monkeypatch.setattr(BlockWork, "begin", begin)
-    yield counts
+    return counts
 
 
 def strategy_of(name: str, model: dict[str, Any]) -> dict[str, Any]:
@@ -70,3 +72,149 @@ def test_blocks_learn_what_one_process_learns(
     for seen in learn_together(config_of(parts["edge-cut"], workers, settings, how), tmp_path / "team"):
         assert_same(seen, alone)
     assert max(few_rows) > 1
+
+
+def in_disorder(team: Team, seed: int) -> None:
+    """Give what comes to a worker in an order drawn anew each time."""
+    assert team.mailbox is not None
+    real, draw = team.mailbox.receive_any, random.Random(f"{seed}/{team.rank}")
+
+    def receive_any(tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+        coming = real(tag, shapes, dtype)  # asked for now, waited for later
+
+        def shuffled() -> Iterator[tuple[int, Tensor]]:
+            come = [(peer, rows.clone()) for peer, rows in coming]
+            draw.shuffle(come)
+            yield from come
+
+        return shuffled()
+
+    team.mailbox.receive_any = receive_any  # type: ignore[method-assign]
+
+
+def learn_in_disorder(config: RunConfig, run: Path, seed: int) -> list[Learnt]:
+    def work(team: Team) -> Learnt:
+        in_disorder(team, seed)
+        return learn(team, config, run)
+
+    return run_threads(config.team.workers, work)
+
+
+@pytest.mark.parametrize("boundary", [1.0, 0.5])
+@pytest.mark.parametrize("strategy", ["global", "mini"])
+@pytest.mark.parametrize("model", ["gcn of three layers", "sage that widens", "gin"])
+def test_neither_the_order_of_arrival_nor_overlap_changes_a_bit(
+    parts: dict[str, Path], tmp_path: Path, model: str, strategy: str, boundary: float
+) -> None:
+    settings, how = MODELS[model], strategy_of(strategy, MODELS[model])
+    configs = [config_of(parts["edge-cut"], 4, settings, how, boundary=boundary, overlap=overlap) for overlap in (True, False)]
+    found = [learn_together(config, tmp_path / str(number)) for number, config in enumerate(configs)]
+    found += [learn_in_disorder(configs[0], tmp_path / f"disorder {seed}", seed) for seed in range(3)]
+    for other in found[1:]:
+        for seen, expected in zip(other, found[0], strict=True):
+            assert_identical(seen, expected)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("model", ["gcn of three layers", "sage of three layers", "gin"])
+def test_blocks_have_the_gradients_of_whole_layers(
+    parts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, model: str, workers: int
+) -> None:
+    config = config_of(parts["edge-cut"], workers, MODELS[model])
+    in_blocks = steps(config)
+    monkeypatch.setattr(released, "BLOCK_ROWS", 1000)
+    np.testing.assert_allclose(in_blocks, steps(config), rtol=1e-4, atol=1e-6)
+
+
+def learn_in_a_process(team: Team, path: str, run: str, overlap: bool) -> list[float]:
+    released.BLOCK_ROWS = 5
+    config = config_of(Path(path), team.size, MODELS["sage of three layers"], overlap=overlap)
+    return list(learn(team, config, Path(run)).losses)
+
+
+def test_processes_learn_the_same_bits_over_every_transport(parts: dict[str, Path], tmp_path: Path) -> None:
+    config = config_of(parts["edge-cut"], 3, MODELS["sage of three layers"])
+    expected = list(learn_together(config, tmp_path / "threads")[0].losses)
+    for number, (transport, overlap) in enumerate([("auto", True), ("gloo", True), ("gloo", False)]):
+        run = str(tmp_path / f"processes {number}")
+        for losses in run_ranks(3, learn_in_a_process, str(parts["edge-cut"]), run, overlap, transport=transport):  # type: ignore[arg-type]
+            assert losses == expected
+
+
+# ---- a line of nodes in three parts: what goes on when, by hand ----
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty nodes, each joined to the next; parts are tens of them, so that blocks of five touch one cut at most."""
+    folder = tmp_path_factory.mktemp("line")
+    ends = np.stack([np.arange(29), np.arange(1, 30)], axis=1)
+    graph = trainable_graph(folder / "graph", nodes=30, edges=ends, without=("val",))
+    return cut(graph, folder, 3, np.arange(30) // 10)
+
+
+def test_blocks_go_on_when_their_last_message_was_added(line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The middle worker: both its blocks wait, each for one neighbour. The outer ones: one block waits, the other does not."""
+    events: dict[int, list[str]] = {rank: [] for rank in range(3)}
+    here = threading.local()
+
+    def note(what: str) -> None:
+        events[here.rank].append(what)
+
+    def noted(name: str) -> Callable[..., None]:
+        real = getattr(BlockWork, name)
+
+        def run(self: BlockWork, block: int, *more: Any) -> None:
+            if self._recorded:
+                note(f"{name} {block}")
+            real(self, block, *more)
+
+        return run
+
+    for name in ("run", "run_backward"):
+        monkeypatch.setattr(BlockWork, name, noted(name))
+
+    def work(team: Team) -> None:
+        here.rank = team.rank
+        assert team.mailbox is not None
+        real = team.mailbox.receive_any
+
+        def receive_any(tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+            coming = real(tag, shapes, dtype)
+
+            def from_the_last() -> Iterator[tuple[int, Tensor]]:
+                come = {peer: rows.clone() for peer, rows in coming}
+                for peer in sorted(come, reverse=True):
+                    note(f"from {peer}")
+                    yield peer, come[peer]
+
+            return from_the_last()
+
+        team.mailbox.receive_any = receive_any  # type: ignore[method-assign]
+        learn(team, config_of(line, 3, {"name": "gcn", "layers": 3, "hidden": 4}, epochs=1), tmp_path / "run")
+
+    run_threads(3, work)
+    # layer 0's sums are kept (messages of its features come first), layers 1 and 2 exchange
+    once = ["run 0", "run 1"]
+    assert _without_setup(events[0]) == [
+        *once,
+        *("run 0", "from 1", "run 1"),
+        *("run 0", "from 1", "run 1"),
+        *("run_backward 0", "run_backward 1"),
+        *("run_backward 0", "from 1", "run_backward 1"),
+        *("run_backward 0", "from 1", "run_backward 1"),
+    ]
+    assert _without_setup(events[1]) == [
+        *once,
+        *("from 2", "run 1", "from 0", "run 0"),
+        *("from 2", "run 1", "from 0", "run 0"),
+        *("run_backward 0", "run_backward 1"),
+        *("from 2", "run_backward 1", "from 0", "run_backward 0"),
+        *("from 2", "run_backward 1", "from 0", "run_backward 0"),
+    ]
+
+
+def _without_setup(events: list[str]) -> list[str]:
+    """From the first block to the last."""
+    blocks = [number for number, event in enumerate(events) if "run" in event]
+    return events[blocks[0] : blocks[-1] + 1]
