@@ -18,6 +18,7 @@ from typing import Any
 
 from command import printed
 from kept_lines import Line, read_lines
+from starling.launch.train_worker import ENTRY
 from starling.train.config import RunConfig
 
 BRIDGE, NETWORK = "starling-br", "10.201.7"
@@ -54,15 +55,17 @@ def _removed(kind: str, name: str) -> None:
     subprocess.run(["ip", kind, "del", name], check=False, capture_output=True)
 
 
-def trained_over(names: list[str], tables: dict[str, dict[str, Any]], *, on_each: int = 1) -> tuple[Line, list[Line]]:
-    """A run by workers of one thread, so many `on_each` of the hosts: its summary and its epochs."""
+def trained_over(
+    names: list[str], tables: dict[str, dict[str, Any]], *, on_each: int = 1, entry: str = ENTRY, **more: Any
+) -> tuple[Line, list[Line]]:
+    """A run by workers of one thread, so many `on_each` of the hosts: its summary and its epochs. `more` is told to the entry."""
     size = on_each * len(names)
     tables = {**tables, "team": {**tables.get("team", {}), "workers": size}}
     with tempfile.TemporaryDirectory() as folder:
         run, spec, result = (Path(folder) / name for name in ("run", "spec.json", "result.json"))
         run.mkdir()
-        spec.write_text(json.dumps({"config": RunConfig.from_tables(tables).to_toml(), "run": str(run)}))
-        worker = (sys.executable, "-m", "starling.launch.worker", "starling.launch.train_worker:train", str(spec))
+        spec.write_text(json.dumps({"config": RunConfig.from_tables(tables).to_toml(), "run": str(run), **more}))
+        worker = (sys.executable, "-m", "starling.launch.worker", entry, str(spec))
         processes = [
             subprocess.Popen(
                 ["ip", "netns", "exec", names[rank // on_each], *worker, "--threads", "1", "--result", str(result)],
