@@ -157,6 +157,23 @@ def test_a_pyg_convolution_is_a_model() -> None:
         build_model(spec("pyg:SAGEConv", options={"nonsense": 1}))
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "GCNConv",
+            r"GCNConv does not take rows of sources and destinations as a pair.*such as pyg:SAGEConv, or --model gcn\.$",
+        ),
+        ("GINConv", r"GINConv does not take the widths of its input and output.*such as pyg:SAGEConv, or --model gin\.$"),
+        ("APPNP", r"APPNP does not take the widths.*such as pyg:SAGEConv\.$"),
+    ],
+)
+def test_pyg_convolutions_that_are_no_layer_of_a_stack(name: str, sentence: str) -> None:
+    pytest.importorskip("torch_geometric")
+    with pytest.raises(InputError, match=sentence):
+        build_model(spec(f"pyg:{name}"))
+
+
 def test_a_users_model(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -38,7 +39,31 @@ def pyg_layer(name: str, fan_in: int, fan_out: int, options: dict[str, Any]) -> 
         raise MissingExtra("torch_geometric", "pyg", f"The model 'pyg:{name}'") from error
     if not hasattr(conv, name):
         raise InputError(f"PyG has no convolution '{name}'. {nearest(name, conv.__all__)}")
+    kind, instead = getattr(conv, name), f"Pass a convolution that does, such as pyg:SAGEConv{_own_model(name)}."
+    if list(inspect.signature(kind).parameters)[:2] != ["in_channels", "out_channels"]:
+        raise InputError(
+            f"PyG's {name} does not take the widths of its input and output, as a layer of a stack must. {instead}"
+        )
     try:
-        return PygLayer(getattr(conv, name)((fan_in, fan_in), fan_out, **options))
+        return PygLayer(kind((fan_in, fan_in), fan_out, **options))
     except (TypeError, ValueError) as error:
-        raise InputError(f"PyG's {name} cannot be made for pairs (x_src, x_dst) with {options}: {error}.") from error
+        if not _can_be_made(kind, fan_in, fan_out, options):
+            raise InputError(f"PyG's {name} cannot be made with the options {options}: {error}.") from error
+        raise InputError(
+            f"PyG's {name} does not take rows of sources and destinations as a pair, as a layer of a cut graph must. {instead}"
+        ) from error
+
+
+def _can_be_made(kind: type[nn.Module], fan_in: int, fan_out: int, options: dict[str, Any]) -> bool:
+    """Whether the convolution is one for rows that are sources and destinations at once."""
+    try:
+        kind(fan_in, fan_out, **options)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _own_model(name: str) -> str:
+    """Starling's own layer of that name, as a way out."""
+    own = name.removesuffix("Conv").lower()
+    return f", or --model {own}" if own in ("gcn", "gin") else ""
