@@ -27,8 +27,8 @@ class LinkSettings(Record):
     loss: Literal["bce", "softmax", "margin"] = "bce"
     """Binary cross-entropy, cross-entropy of the edge among its negatives, or how far the edge is not `margin` above them."""
     margin: Annotated[float, Field(gt=0)] = 1.0
-    negatives: NegativeKind = "uniform"
-    """Which nodes take the place of an end."""
+    negatives: NegativeKind | None = None
+    """Which nodes take the place of an end; by default any node, where models are averaged those of the part that trains."""
     count: Whole = 1
     """Negatives of each target edge; with `shared` of all those of a step together."""
     itself: bool | None = None
@@ -51,6 +51,15 @@ class LinkSettings(Record):
         if "margin" in self.changed and self.loss != "margin":
             raise InputError(f"'margin' of [link] is for the loss margin, got the loss {self.loss}. Leave it out.")
         return self
+
+    @property
+    def kind(self) -> NegativeKind:
+        """Which nodes take the place of an end."""
+        return self.negatives or "uniform"
+
+    def with_negatives(self, kind: NegativeKind) -> Self:
+        """The same with the kind of negatives said."""
+        return self.model_copy(update={"negatives": kind})
 
     @property
     def shares(self) -> EdgeShares:
