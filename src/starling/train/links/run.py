@@ -12,7 +12,8 @@ from torch import Tensor
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.kernels.csr import Csr
-from starling.plan.links.negatives import DegreeWeights, KnownPairs, NegativeSampler, PartRanges, check_possible, known_pairs
+from starling.plan.links.local_nodes import PartRanges
+from starling.plan.links.negatives import DegreeWeights, KnownPairs, NegativeSampler, check_possible, known_pairs
 from starling.plan.links.random_pairs import AreEdges
 from starling.plan.links.splits import TRAIN
 from starling.plan.links.strategy import DealTask
@@ -56,8 +57,9 @@ class LinkRun:
         )
         weight, relation = (_numbers(source.edge_tables.get(name)) for name in ("weight", "type"))
         names = source.graph.manifest.edge_types if isinstance(source, WorkerSource) else source.relation_names
+        position = held.position if isinstance(source, WorkerSource) else None  # rows of a whole graph are positions
         graph = NeighbourSource(
-            lists, len(held.position), held.position, weight, edge_type=relation, relations=names, types=source.relations
+            lists, len(held.position), position, weight, edge_type=relation, relations=names, types=source.relations
         )
         return DealTask(graph, negatives, self.layers, relation, config.run.seed, link.target_share, config.team.threads)
 

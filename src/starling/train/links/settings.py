@@ -14,6 +14,9 @@ from starling.plan.links.splits import EdgeShares
 
 Whole = Annotated[int, Field(ge=1)]
 
+AVERAGED_NEGATIVES = ("local", "batch")
+"""Kinds of negatives that a part finds among the nodes it has."""
+
 DEFAULT_SHARES = "90/5/5"
 
 
@@ -65,3 +68,17 @@ class LinkSettings(Record):
     def shares(self) -> EdgeShares:
         """The shares asked for."""
         return EdgeShares.parse(self.split_edges or DEFAULT_SHARES)
+
+
+def check_averaged_links(settings: LinkSettings, *, correct: bool) -> None:
+    """Refuse what parts that train alone cannot do with edges."""
+    if settings.negatives is not None and settings.negatives not in AVERAGED_NEGATIVES:
+        raise InputError(
+            f"With --sync average a part has its own nodes and their halo only, got --negatives {settings.negatives}, which are "
+            "any nodes of the graph. Pass --negatives local or batch, or --sync gradient."
+        )
+    if correct:
+        raise InputError(
+            "--correct draws its targets from all training nodes, and link prediction has training edges, of which nobody holds "
+            "all. Leave it out, or pass --sync gradient."
+        )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
@@ -9,8 +12,8 @@ from starling.engine.fill import Filler
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.infer.layerwise import Inference
+from starling.plan.links.local_nodes import PartRanges
 from starling.plan.links.negatives import (
-    PartRanges,
     known_pairs,
 )
 from starling.plan.links.strategy import LinkStrategy, check_dealt
@@ -49,8 +52,7 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     """Open the data, hold edges out, make the model and the strategy, check that they fit together."""
     settings, how = check_choices(config)
     check_dealt(config.strategy.name, how)
-    width = config.link.width or settings.get("hidden", _DEFAULT_WIDTH)
-    task = LinkTask(config.link, config.task, width)
+    task = link_task(config, settings)
     memory = team_budget(config, team.size)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
@@ -77,6 +79,11 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
         work = _own_work(run, source, memory)
     final = decided(config, settings, how, shapes, task, embeddings, link=config.link.with_negatives(config.link.kind))
     return Setup(final, task, shapes, model, work, embeddings)
+
+
+def link_task(config: RunConfig, settings: Mapping[str, Any]) -> LinkTask:
+    """What is learnt; rows are as wide as asked for, or as the inner layers of the model whose `settings` these are."""
+    return LinkTask(config.link, config.task, config.link.width or settings.get("hidden", _DEFAULT_WIDTH))
 
 
 def _own_work(run: LinkRun, source: GraphSource, memory: int) -> OwnLinkWork:

@@ -23,7 +23,8 @@ from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.links import SeedHops, TeamLinks
 from starling.engine.hybrid.row_requests import Addresses, find_addresses
 from starling.engine.hybrid.source import WorkerSource
-from starling.plan.links.negatives import PartRanges, known_pairs
+from starling.plan.links.local_nodes import PartRanges
+from starling.plan.links.negatives import known_pairs
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of
 from starling.plan.mini import Mini
 from starling.plan.source import EdgeColumns
