@@ -27,6 +27,7 @@ from starling.train.results import TrainResult
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import cut
 from tests.support.ranks import run_ranks
+from tests.support.trainable import trainable_graph
 from tests.train.links.averaged import LONELY, PARTS, Tables, config_of, link_places, train
 from tests.train.links.link_graphs import link_graph
 from tests.train.test_resuming import assert_same_run, stop_and_go_on
@@ -261,6 +262,14 @@ def test_a_part_of_one_node(tmp_path: Path, negatives: str | None) -> None:
         assert not (tmp_path / "run").exists()
     else:
         assert np.isfinite(train(config, tmp_path / "run")[0].losses).all()
+
+
+def test_labels_are_left_alone(tmp_path: Path) -> None:
+    """A part has labels of its own nodes, while ends of its pairs are halo nodes too."""
+    path = cut(trainable_graph(tmp_path / "g"), tmp_path / "cut", 3, np.arange(60) % 3)
+    (found,) = train(config_of(path, 1), tmp_path / "run")
+    assert np.isfinite(found.losses).all()
+    assert found.metric == "auc"
 
 
 REFUSED: list[tuple[Tables, str]] = [

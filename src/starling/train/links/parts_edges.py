@@ -73,7 +73,10 @@ class TrainingEdges:
 
 
 def training_parts(source: PartsSource, rule: EdgeSplit) -> PartsSource:
-    """The same parts without held-out edges; workers tell one another the degrees that are left, 8 bytes a node."""
+    """The same parts without held-out edges; workers tell one another the degrees that are left, 8 bytes a node.
+
+    Nor have they labels: a part knows those of its own nodes, and the ends of its pairs are halo nodes too.
+    """
     mine = count_kept(source.parts, source.mine, TrainingEdges(source, rule))
     degree, looped = (
         None if own is None else np.concatenate(source.team.all_lists(source.calls.forward(), own.astype(np.int64)))
@@ -83,7 +86,7 @@ def training_parts(source: PartsSource, rule: EdgeSplit) -> PartsSource:
     kept = KeptEdges(mine.edges, degree, None if looped is None else looped.astype(np.bool_))
     shards = [source.parts.shard(part) for part in range(len(source.parts))]
     weighted = None if source.weighted_degree is None else weighted_degrees(shards, kept)
-    return replace(source, kept=kept, weighted_degree=weighted, edge_numbers=True, edge_bytes=_EDGE_BYTES)
+    return replace(source, kept=kept, weighted_degree=weighted, edge_numbers=True, edge_bytes=_EDGE_BYTES, labels=None)
 
 
 @dataclass(frozen=True, eq=False)
