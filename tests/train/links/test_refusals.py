@@ -82,9 +82,7 @@ def sentences(config: RunConfig, run: Path) -> list[str]:
 def test_every_worker_refuses(
     places: dict[str, tuple[Path, Path]], tmp_path: Path, case: str, workers: int, parallel: str
 ) -> None:
-    link = (
-        {"negatives": "batch"} if parallel == "average" else {}
-    )  # with local ones, parts that are complete are named first
+    link = {"negatives": "batch"} if parallel == "average" else {}  # with local ones, parts that are complete are named first
     for said in sentences(config_for(places[case], case, workers, parallel, **link), tmp_path / "run"):
         assert SENTENCES[case] in said
     if case != "all but complete":  # which only the draws of an evaluation tell

@@ -137,6 +137,8 @@ class AveragingLoop:
                 seen = (share.number * len(own) + number + 1) // share.rounds
                 self._journal.watch.step(epochs.start, seen, sums[number, -1, 0] / max(sums[number, -1, 1], 1))
                 del part  # before the next one is read
+                if self._parts.shelf.comes_and_goes:
+                    release_freed_memory()  # what one part leaves in pieces would add up over many
         team.phase.enter(f"averaging after epoch {epochs[-1]}")
         with team.ledger.time("reducing"):
             unflatten(models.mean(self._tag(_MEAN), sum(sizes)), self._carried)

@@ -90,13 +90,13 @@ def parts_plan(config: RunConfig, how: Strategy.Settings, model: nn.Module) -> P
 
 @dataclass(frozen=True)
 class Room:
-    """How a worker's memory is shared out between its parts and evaluation, what is held for every node taken off first."""
+    """How a worker's memory is shared out between its parts and evaluation, what is always held taken off first."""
 
     shelf: Shelf
     evaluation: int
 
     @classmethod
-    def of(cls, config: RunConfig, source: PartsSource) -> Room:
-        """The room that a run has."""
-        memory = max(0, data_memory(config, source.team.size) - source.node_bytes)
+    def of(cls, config: RunConfig, source: PartsSource, held: int = 0) -> Room:
+        """The room that a run has beside what it holds all the time, `held` bytes more than for every node."""
+        memory = max(0, data_memory(config, source.team.size) - source.node_bytes - held)
         return cls(Shelf(source, memory // _PART_SHARE), memory - memory // _PART_SHARE)

@@ -39,6 +39,8 @@ class EdgeSplit:
     """Edges of each split over all workers."""
     training: tuple[int, ...] = ()
     """Training edges of each piece of this worker."""
+    held_out: int = 0
+    """Validation and test edges of this worker."""
 
     def of(self, held: HeldEdges) -> NDArray[np.uint8]:
         """The split of every entry."""
@@ -136,4 +138,5 @@ def _counted(edges: AllEdges, rule: EdgeSplit) -> EdgeSplit:
                 f"No edge of {edges.path} is left for the {name} split (train, val, test: "
                 f"{', '.join(map(str, sizes.values()))}). Give other shares with --split-edges, or other edges."
             )
-    return replace(rule, sizes=sizes, training=tuple(mine[:, TRAIN].tolist()))
+    held_out = int(mine[:, TRAIN + 1 :].sum())
+    return replace(rule, sizes=sizes, training=tuple(mine[:, TRAIN].tolist()), held_out=held_out)

@@ -74,6 +74,11 @@ class Examination:
         """How many pairs stand against each edge, where not all nodes do."""
         return self.settings.candidates if isinstance(self.settings.candidates, int) else 1
 
+    @property
+    def bytes_an_edge(self) -> int:
+        """What is held of each edge that is scored, and of the pairs against it, while they are drawn."""
+        return 48 if self.against_all else 48 + 64 * (1 + self.slots)
+
     def key(self, name: str) -> np.uint64:
         """The key of what a split's edges are told from."""
         return stream_key(self.seed, f"links/against/{name}")

@@ -35,7 +35,8 @@ def set_up_averaged_links(config: RunConfig, team: Team) -> Setup:
     sizes = np.concatenate(team.all_lists(source.calls.forward(), np.array(rule.training, np.int64))).tolist()
     _check_pairs(config, source, rule)
     training = training_parts(source, rule)
-    room, scores = Room.of(config, training), PartsScores(source, rule, task.examination(config.run.seed))
+    how_scored = task.examination(config.run.seed)
+    room, scores = Room.of(config, training, rule.held_out * how_scored.bytes_an_edge), PartsScores(source, rule, how_scored)
     plan, threads = parts_plan(config, how, model), config.team.threads
     work = LinkPartsWork(training, room.shelf, plan, room.evaluation, task, sizes, scores, threads)
     final = decided(config, settings, how, shapes, task, sync=config.sync.resolved)

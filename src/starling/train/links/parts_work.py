@@ -115,8 +115,9 @@ class LinkPartsEvaluation:
         Scoring ends with messages of everybody, so nobody writes the next rows while these are read.
         """
         parts, team = self._source.parts, self._source.team
-        path = None if team.size == 1 else self._folder / "outputs.rows"
-        table = RowTable(parts.manifest.nodes, self._width, memory=self._memory // 4, path=path)
+        nodes, room = parts.manifest.nodes, self._memory // 4
+        in_memory = team.size == 1 and 4 * nodes * self._width <= room
+        table = RowTable(nodes, self._width, memory=room, path=None if in_memory else self._folder / "outputs.rows")
         for part, start, outputs in self._inference.outputs(encoder):
             table.write(parts.manifest.offsets[part.part] + start, outputs)
             del part, outputs  # before the next part is read
