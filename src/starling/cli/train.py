@@ -116,7 +116,7 @@ def train(
         Literal["uniform", "degree", "batch", "local", "pairs", "shared"] | None,
         typer.Option(
             help="Which nodes take an end's place: any, by degree, from the step's other edges, of the same part; or pairs: any "
-            "two nodes; or shared: any, the same for all edges of a step. Default uniform.",
+            "two nodes; or shared: any, the same for all edges of a step. Default uniform, with --sync average local.",
             **_LINK,
         ),
     ] = None,

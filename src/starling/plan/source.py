@@ -68,6 +68,19 @@ class NeighbourSource:
         """Where rows stood in the imported graph."""
         return rows if self.position is None else self.position[rows]
 
+    def rows_at(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """The rows of nodes at positions of the imported graph, each of which has one here."""
+        if self.position is None:
+            return positions
+        order, ranked = self._by_position
+        return order[np.searchsorted(ranked, positions)]
+
+    @cached_property
+    def _by_position(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        assert self.position is not None
+        order = np.argsort(self.position)
+        return order, self.position[order]
+
     @cached_property
     def in_degree(self) -> NDArray[Any]:
         """In-degree in the whole graph of every row [rows]."""

@@ -21,7 +21,7 @@ from starling.core.memory import Size
 from starling.core.user_class import ClassPlace
 from starling.engine.data.stages import PipelineSettings
 from starling.train.embeddings import EmbeddingSettings, check_embeddings
-from starling.train.links.settings import LinkSettings
+from starling.train.links.settings import LinkSettings, check_averaged_links
 from starling.train.optimizers import OptimizerSettings, ScheduleSettings
 from starling.train.tasks import TaskSettings
 
@@ -175,6 +175,11 @@ class SyncSettings(Record):
             )
         return self
 
+    @property
+    def resolved(self) -> Self:
+        """The same with what averaging leaves open filled in."""
+        return self.model_copy(update={"every": self.every or 1})
+
 
 class RunConfig(Record):
     """A whole run."""
@@ -208,10 +213,6 @@ class RunConfig(Record):
                 f"--sync average lets parts train alone, got --parallel {self.team.parallel}, in which they compute each step "
                 "together. Pass --parallel data."
             )
-        if self.sync.name == "average" and self.task.name == "link":
-            raise InputError(
-                "Parts that train alone hold no ends of pairs in other parts, got --sync average. Pass --sync gradient."
-            )
         if self.sync.name == "average" and self.team.cache:
             raise InputError("With --sync average parts train alone and fetch no rows, got --cache. Leave it out.")
         if self.sync.name == "average" and self.team.shuffle:
@@ -226,6 +227,8 @@ class RunConfig(Record):
             raise InputError(f"The settings of [link] are for --task link, got the task {self.task.name or 'of the labels'}.")
         if self.task.name == "link" and "class_weights" in self.task.changed:
             raise InputError("Link prediction has no classes to weigh, got class_weights. Leave it out.")
+        if self.task.name == "link" and self.sync.name == "average":
+            check_averaged_links(self.link, correct=self.sync.correct)
         if self.strategy.name == "mini" and "target_share" in self.link.changed:
             raise InputError(
                 "link.target_share is for --strategy global, where a step has all edges; the targets of --strategy mini are its "

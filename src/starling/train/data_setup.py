@@ -38,7 +38,7 @@ from starling.plan.source import EdgeColumns, NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.plan.timed import PastLists
 from starling.plan.whole import Global
-from starling.train.averaging.parts_work import PartsEvaluation, evaluate_part_by_part
+from starling.train.averaging.evaluation import PartsEvaluation, evaluate_part_by_part
 from starling.train.budget import data_memory, pipeline_memory
 from starling.train.config import RunConfig
 from starling.train.data_work import DataWork

@@ -16,7 +16,7 @@ from starling.core.errors import InputError
 from starling.engine.data.pipeline import Pipeline, StageAccount
 from starling.engine.data.stages import PipelineSettings, Stages
 from starling.engine.fill import FilledBatch
-from starling.train.averaging.parts_work import PartsEvaluation
+from starling.train.averaging.evaluation import PartsEvaluation
 from starling.train.metrics import Score
 from starling.train.past_evaluation import PastEvaluation
 from starling.train.results import Scores, WorkerRecord

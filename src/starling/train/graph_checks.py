@@ -124,8 +124,8 @@ def check_features_fit(config: RunConfig, source: WorkerSource) -> None:
     held = 4 * source.graph.owned * fixed.width
     largest = max(int(told[0]) for told in source.team.all_lists(source.calls.forward(), np.array([held])))
     if largest > team_budget(config, source.team.size) // source.team.size:
-        instead = "" if config.task.name == "link" else ", or --parallel data --sync average, which takes parts in turn"
         raise InputError(
             f"Workers that evaluate together hold the features of their nodes, {largest:,} bytes for the largest of "
-            f"{source.team.size}, more than its share of --memory. Pass a larger --memory{instead}."
+            f"{source.team.size}, more than its share of --memory. Pass a larger --memory, or --parallel data --sync "
+            "average, which takes parts in turn."
         )

@@ -16,6 +16,7 @@ from starling.train.config import RunConfig
 from starling.train.epochs import EpochLoop
 from starling.train.journal import Journal
 from starling.train.learning import Learning, learn_together
+from starling.train.links.parts_setup import set_up_averaged_links
 from starling.train.links.setup import set_up_links
 from starling.train.setup import Setup, set_up
 
@@ -51,6 +52,12 @@ class RunKind:
 
 
 KINDS = {
+    "averaged link prediction": RunKind(
+        lambda config: config.task.name == "link" and config.sync.name == "average",
+        set_up_averaged_links,
+        learn_by_part,
+        AveragingLoop,
+    ),
     "link prediction": RunKind(lambda config: config.task.name == "link", set_up_links, learn_together, EpochLoop),
     "averaging": RunKind(lambda config: config.sync.name == "average", set_up_averaging, learn_by_part, AveragingLoop),
     "ordinary": RunKind(lambda _config: True, set_up, learn_together, EpochLoop),

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from starling.core.errors import InputError
 from starling.core.keyed import stream_key
 from starling.kernels.csr import csr_from_pairs
+from starling.plan.links.local_nodes import PartRanges
 from starling.plan.links.negatives import (
     DegreeWeights,
     NegativeSampler,
-    PartRanges,
     check_possible,
     known_pairs,
 )
@@ -102,7 +102,7 @@ def test_local_stays_in_the_part_of_the_end_that_stays() -> None:
     parts = PartRanges(np.array([0, 4, 30]), position_of_global, global_of_position)
     drawn = draw_graph(30, 100, 2)
     edges = targets_of(drawn.pairs)
-    made = sampler(drawn, kind="local", parts=parts, both_ends=True).draw(edges, KEY)
+    made = sampler(drawn, kind="local", near=parts, both_ends=True).draw(edges, KEY)
     stays = np.where(made.at_source, edges.destination[:, None], edges.source[:, None])
     np.testing.assert_array_equal(global_of_position[made.node] < 4, global_of_position[stays] < 4)
     with pytest.raises(InputError, match="need a parts directory"):

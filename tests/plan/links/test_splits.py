@@ -1,18 +1,12 @@
-"""Splits of edges: reverses together, ages in order, leaks found wherever they are."""
+"""Splits of edges: shares are read, reverses stay together, tables are checked."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from starling.core.errors import InputError
-from starling.plan.links.splits import EdgeNames, EdgeShares, earlier_elsewhere, given_split, random_split, time_split
-
-
-def alone(values: np.ndarray) -> np.ndarray:
-    return values
+from starling.plan.links.splits import EdgeShares, given_split, random_split
 
 
 def test_shares_are_read_and_checked() -> None:
@@ -38,44 +32,3 @@ def test_given_splits_are_checked() -> None:
         given_split(np.array([0, 3]), "here")
     with pytest.raises(InputError, match="Expected a whole number an edge"):
         given_split(np.array([0.5]), "here")
-
-
-@given(st.lists(st.one_of(st.integers(-5, 5), st.floats(-1e300, 1e300)), min_size=1, max_size=60), st.integers(1, 4))
-def test_time_cuts_where_sorting_would(times: list[float], workers: int) -> None:
-    """Also where several workers hold the edges: each hears only sums."""
-    time, shares = np.array(times, np.float64), EdgeShares(60, 20, 20)
-    ranked = np.sort(time)
-    ends = [ranked[max(round(len(time) * end) - 1, 0)] if round(len(time) * end) else -np.inf for end in shares.ends]
-    expected = (time > ends[0]).astype(int) + (time > ends[1])
-    np.testing.assert_array_equal(time_split(time, shares, alone), expected)
-
-
-def test_time_of_whole_numbers_is_exact() -> None:
-    time = np.array([2**60, 2**60 + 1, 2**60 + 2, 2**60 + 3], np.int64)
-    assert time_split(time, EdgeShares(50, 25, 25), alone).tolist() == [0, 0, 1, 2]
-    with pytest.raises(InputError, match="Expected a number for the time"):
-        time_split(np.array([1.0, np.nan]), EdgeShares(50, 25, 25), alone)
-
-
-EDGES = [(0, 1, 0), (1, 0, 1), (2, 3, 0), (3, 2, 2), (4, 5, 1), (4, 5, 2), (6, 7, 2), (6, 7, 2), (8, 9, 0)]
-"""Source, destination, split."""
-
-
-def test_leaks_by_hand() -> None:
-    source, destination, split = np.array(EDGES).T
-    late = earlier_elsewhere(EdgeNames(source, destination), split.astype(np.uint8), lambda values: [values])
-    assert np.flatnonzero(late).tolist() == [1, 3, 5]  # the reverse of a training edge, twice; a test edge in validation
-    relation = np.array([0, 0, 0, 1, 0, 1, 0, 0, 0])
-    late = earlier_elsewhere(EdgeNames(source, destination, relation), split.astype(np.uint8), lambda values: [values])
-    assert not late.any()
-    relation[5] = 0
-    late = earlier_elsewhere(EdgeNames(source, destination, relation), split.astype(np.uint8), lambda values: [values])
-    assert np.flatnonzero(late).tolist() == [5]
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 2)), max_size=40))
-def test_leaks_are_those_of_a_slow_search(edges: list[tuple[int, int, int]]) -> None:
-    source, destination, split = np.array(edges, np.int64).reshape(-1, 3).T
-    late = earlier_elsewhere(EdgeNames(source, destination), split.astype(np.uint8), lambda values: [values])
-    for i, (s, d, code) in enumerate(edges):
-        assert late[i] == any({s, d} == {a, b} and other < code for a, b, other in edges)

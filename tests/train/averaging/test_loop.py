@@ -23,8 +23,9 @@ from starling.launch.trainer import Trainer
 from starling.nn.registry import MODELS
 from starling.store.parts import open_parts
 from starling.train import budget
+from starling.train.averaging.evaluation import PartsEvaluation
 from starling.train.averaging.loop import AveragingLoop
-from starling.train.averaging.parts_work import PartsEvaluation, PartsWork, Share
+from starling.train.averaging.parts_work import PartsWork, Share
 from starling.train.averaging.setup import set_up_averaging
 from starling.train.config import RunConfig, merged
 from starling.train.prediction import PredictRequest, predict

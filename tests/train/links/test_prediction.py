@@ -135,7 +135,12 @@ WRONG: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "cluster": ({}, ["--strategy", "cluster"], "its strategies are mini and global"),
     "saint": ({}, ["--strategy", "saint"], "its strategies are mini and global"),
     "layerwise": ({}, ["--set", "strategy.sampling=layerwise", "--fanouts", "5,5"], "A layer-wise sample cannot leave out"),
-    "averages": ({}, ["--sync", "average", "--parallel", "data"], "got --sync average"),
+    "averages": (
+        {},
+        ["--sync", "average", "--parallel", "data", "--negatives", "uniform"],
+        "got --negatives uniform, which are any nodes of the graph. Pass --negatives local or batch",
+    ),
+    "corrects": ({}, ["--sync", "average", "--parallel", "data", "--correct"], "draws its targets from all training nodes"),
     "past": ({}, ["--set", "strategy.past=true"], "looks at all training edges, got past"),
     "all for auc": ({}, ["--set", "link.candidates=all"], "tells edges from pairs"),
     "metric": ({}, ["--metric", "accuracy"], "There is no metric 'accuracy' for link"),

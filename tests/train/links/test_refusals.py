@@ -13,6 +13,7 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.train.config import RunConfig
+from starling.train.links.settings import AVERAGED_NEGATIVES
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import cut
 from tests.train.links.link_graphs import link_graph
@@ -40,6 +41,7 @@ SENTENCES = {
     "leak into validation": "1 stand, one way or the other, in an earlier split too",
     "leak by relation": "1 stand in an earlier split too",
 }
+PARALLEL = ("hybrid", "data", "average")
 NEGATIVES = ("uniform", "degree", "batch", "local", "pairs", "shared")
 
 
@@ -57,8 +59,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pa
 def config_for(place: tuple[Path, Path], case: str, workers: int, parallel: str, **link: Any) -> RunConfig:
     path = place[0] if workers == 1 and parallel == "hybrid" else place[1]
     shares = {} if "split" in GRAPHS[case].get("edge_tables", {}) else {"split_edges": "80/10/10"}
-    config = config_of(path, workers, epochs=1, team={"parallel": parallel}).to_tables()
-    return RunConfig.from_tables({**config, "link": {**shares, **link}})
+    average = parallel == "average"
+    config = config_of(path, workers, epochs=1, team={"parallel": "data" if average else parallel}).to_tables()
+    sync = {"sync": {"name": "average"}} if average else {}
+    return RunConfig.from_tables({**config, **sync, "link": {**shares, **link}})
 
 
 def sentences(config: RunConfig, run: Path) -> list[str]:
@@ -72,20 +76,26 @@ def sentences(config: RunConfig, run: Path) -> list[str]:
     return run_threads(config.team.workers, refused)
 
 
-@pytest.mark.parametrize("parallel", ["hybrid", "data"])
+@pytest.mark.parametrize("parallel", PARALLEL)
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize("case", SENTENCES)
 def test_every_worker_refuses(
     places: dict[str, tuple[Path, Path]], tmp_path: Path, case: str, workers: int, parallel: str
 ) -> None:
-    for said in sentences(config_for(places[case], case, workers, parallel), tmp_path / "run"):
+    link = {"negatives": "batch"} if parallel == "average" else {}  # with local ones, parts that are complete are named first
+    for said in sentences(config_for(places[case], case, workers, parallel, **link), tmp_path / "run"):
         assert SENTENCES[case] in said
     if case != "all but complete":  # which only the draws of an evaluation tell
         assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("parallel", ["hybrid", "data"])
-@pytest.mark.parametrize("negatives", NEGATIVES)
+@pytest.mark.parametrize(
+    ("negatives", "parallel"),
+    [
+        *((kind, parallel) for kind in NEGATIVES for parallel in ("hybrid", "data")),
+        *((kind, "average") for kind in AVERAGED_NEGATIVES),
+    ],
+)
 def test_no_kind_of_negatives_is_possible(
     places: dict[str, tuple[Path, Path]], tmp_path: Path, negatives: str, parallel: str
 ) -> None:
@@ -94,7 +104,7 @@ def test_no_kind_of_negatives_is_possible(
         assert SENTENCES["complete"] in said
 
 
-@pytest.mark.parametrize("parallel", ["hybrid", "data"])
+@pytest.mark.parametrize("parallel", PARALLEL)
 @pytest.mark.parametrize("workers", [1, 4])
 def test_without_a_leak_the_same_links_train(
     places: dict[str, tuple[Path, Path]], tmp_path: Path, workers: int, parallel: str

@@ -38,10 +38,6 @@ def test_a_step_counts_its_edges_share() -> None:
 def test_settings_of_links_need_the_task() -> None:
     with pytest.raises(InputError, match=r"\[link\] are for --task link, got the task classification"):
         RunConfig.from_tables({"data": {"path": "g"}, "task": {"name": "classification"}, "link": {"decoder": "mlp"}})
-    with pytest.raises(InputError, match="hold no ends of pairs in other parts, got --sync average"):
-        RunConfig.from_tables(
-            {"data": {"path": "g"}, "task": {"name": "link"}, "team": {"parallel": "data"}, "sync": {"name": "average"}}
-        )
     with pytest.raises(InputError, match="A given split has its own shares"):
         RunConfig.from_tables(
             {"data": {"path": "g"}, "task": {"name": "link"}, "link": {"split": "given", "split_edges": "90/5/5"}}

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.times import no_later
+from starling.engine.data.kept_edges import kept_degrees
 from starling.engine.data.kept_lists import looped_by, of_kept
 from starling.engine.data.neighbours import MakeHops
 from starling.engine.data.places import Places
@@ -41,8 +42,7 @@ class EdgesBefore:
     def degrees(self, places: Places, part: int) -> NDArray[np.int64]:
         """How many of the edges come into each of a part's own nodes."""
         shard = places.parts.shard(part)
-        before = np.concatenate([[0], np.cumsum(self.there(shard))])
-        return np.diff(before[np.asarray(shard.incoming.offsets[: shard.owned + 1])])
+        return kept_degrees(shard, self.there(shard))
 
     def loops(self, places: Places, part: int) -> NDArray[np.bool_]:
         """Which of a part's own nodes have a self-loop among the edges."""

@@ -21,10 +21,11 @@ from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.manifest import Labels
 from starling.core.npy import NpyReader
+from starling.engine.data.before import EdgesBefore
+from starling.engine.data.kept_edges import KeptEdges, count_kept, entries_of
 from starling.engine.data.local import global_ids, padded_offsets
 from starling.engine.data.part_features import PartFeatures, open_part_features
 from starling.engine.data.part_source import PartSource
-from starling.engine.data.parts_before import PartsBefore, count_before, entries_of
 from starling.engine.data.places import Places
 from starling.engine.features import Features
 from starling.engine.hybrid.exchange import Calls
@@ -36,8 +37,8 @@ from starling.store.parts_manifest import PartsManifest
 
 _CALLS = 300
 """Messages of the setup channel from this number on."""
-_TIME_BYTES = 16
-"""Of an edge while those of a time are picked out: its time, and its place among them."""
+_PICKED_BYTES = 16
+"""Of an edge while those that are kept are picked out: its time, or what says so, and its place among them."""
 _ROW_BYTES = 48
 """Of a local row beside features: offsets, degree, position, global id, masks and labels."""
 
@@ -63,9 +64,15 @@ class PartsSource:
     relations: int
     weighted_degree: NDArray[np.float32] | None
     """By global id."""
-    then: PartsBefore | None
+    kept: KeptEdges | None
     """The edges that are there, where not all are."""
     calls: Calls
+    directed: bool
+    """Whether an edge may be there without its reverse."""
+    edge_numbers: bool = False
+    """Read where edges stood in the imported graph, though they have no tables."""
+    edge_bytes: int = 0
+    """What whoever works on a part holds of an edge, beside its lists and tables."""
 
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """The sum of whole numbers over all workers; everybody asks in the same order."""
@@ -84,7 +91,7 @@ class PartsSource:
     @property
     def node_bytes(self) -> int:
         """What is held for every node of the graph, whichever part has its turn."""
-        held = (self.part_features, self.weighted_degree, self.then)
+        held = (self.part_features, self.weighted_degree, self.kept)
         return sum(0 if each is None else each.nbytes for each in held)
 
     @property
@@ -97,16 +104,17 @@ class PartsSource:
         counts = np.zeros(self.relations, np.int64)
         for part in self.mine:
             shard = self.parts.shard(part)
-            edges = _array(shard, layout.IN_OFFSETS)[shard.owned]
-            counts += np.bincount(_edge_column(shard, "type")[:edges], minlength=self.relations)
+            edges = shard_array(shard, layout.IN_OFFSETS)[shard.owned]
+            counts += np.bincount(edge_column(shard, "type")[:edges], minlength=self.relations)
         return counts
 
     def list_bytes(self, part: int) -> int:
         """What a part takes in memory without its features."""
         record, local = self.parts.manifest.shards[part], self.parts.shard(part).local
         tables = sum(4 * math.prod(table.shape[1:]) for table in self.edge_tables.values())
-        time = 0 if self.then is None else _TIME_BYTES
-        return local * _ROW_BYTES + record.edges * (4 + tables + time + (8 if self.edge_tables else 0))
+        picked = 0 if self.kept is None else _PICKED_BYTES
+        numbers = 8 if self.edge_tables or self.edge_numbers else 0
+        return local * _ROW_BYTES + record.edges * (4 + tables + picked + numbers + self.edge_bytes)
 
     def feature_bytes(self, part: int) -> int:
         """What a part's features take in memory, those of its halo included."""
@@ -119,8 +127,8 @@ class PartsSource:
         """
         shard = self.parts.shard(part)
         columns = {name: column(shard, name) for name in (*SPLITS, "y") if name in self.parts.manifest.node_tables}
-        ids, there, then = global_ids(shard), entries_of(shard, self.then), self.then
-        looped = _array(shard, layout.LOOPED) if then is None and self.parts.manifest.looped else None
+        ids, there, kept = global_ids(shard), entries_of(shard, self.kept), self.kept
+        looped = shard_array(shard, layout.LOOPED) if kept is None and self.parts.manifest.looped else None
         return PartSource(
             self.path,
             self._lists(shard, there),
@@ -128,27 +136,28 @@ class PartsSource:
             self.labels,
             columns["y"] if self.labels is not None else None,
             {name: np.flatnonzero(columns[name]) for name in SPLITS if name in columns},
-            {name: edge_tensor(_edge_column(shard, name)[there], name) for name in self.edge_tables},
+            {name: edge_tensor(edge_column(shard, name)[there], name) for name in self.edge_tables},
             self.relations,
-            self.parts.manifest.directed or then is not None,
+            self.directed,
             self.parts.ids,
             part,
             shard.owned,
             ids,
-            _array(shard, layout.POSITION),
-            _array(shard, layout.IN_DEGREE) if then is None else then.degree[ids],
+            shard_array(shard, layout.POSITION),
+            shard_array(shard, layout.IN_DEGREE) if kept is None else kept.degree[ids],
             None if self.weighted_degree is None else self.weighted_degree[ids],
-            looped if then is None or then.looped is None else then.looped[ids],
+            looped if kept is None or kept.looped is None else kept.looped[ids],
             relation_names=self.relation_names,
         )
 
     def _lists(self, shard: Shard, there: NDArray[Any] | slice) -> Csr:
-        offsets = _array(shard, layout.IN_OFFSETS)
+        offsets = shard_array(shard, layout.IN_OFFSETS)
         if not isinstance(there, slice):
             offsets = np.searchsorted(there, offsets)
-        # where edges stood in the imported graph is asked for by nobody, unless they have tables
-        edge = _array(shard, layout.IN_EDGE)[there] if self.edge_tables else np.empty(0, np.int64)
-        return Csr(padded_offsets(offsets, shard.local), _array(shard, layout.IN_NEIGHBOURS)[there], edge)
+        # where edges stood in the imported graph is asked for by nobody, unless they have tables or are learnt
+        numbered = self.edge_tables or self.edge_numbers
+        edge = shard_array(shard, layout.IN_EDGE)[there] if numbered else np.empty(0, np.int64)
+        return Csr(padded_offsets(offsets, shard.local), shard_array(shard, layout.IN_NEIGHBOURS)[there], edge)
 
 
 def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSource:
@@ -161,7 +170,7 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
     tables = {name: edge_tensor(np.asarray(shards[0].edge_table(name)[:0]), name) for name in names}  # type: ignore[index]
     y, splits = _split_labels(manifest, [shards[part] for part in places.own]) if manifest.labels is not None else (None, {})
-    then = count_before(places, request.before)
+    before = None if request.before is None else count_kept(parts, range(len(parts)), EdgesBefore(request.before))
     training = np.concatenate([np.empty(0, np.int64), *(rows + parts.offsets[part] for part, rows in enumerate(train))])
     return PartsSource(
         path,
@@ -175,10 +184,11 @@ def open_parts_source(path: Path, team: Team, request: SourceRequest) -> PartsSo
         {name: sizes.get(name, 0) for name in SPLITS},
         tuple(len(rows) for rows in train) or (0,) * len(parts),
         tables,
-        len(manifest.edge_types) or (_kinds(shards, then) if "type" in tables else 0),
-        _weighted_degree(shards, then) if "weight" in tables else None,
-        then,
+        len(manifest.edge_types) or (_kinds(shards, before) if "type" in tables else 0),
+        weighted_degrees(shards, before) if "weight" in tables else None,
+        before,
         Calls(0, Channel.SETUP, _CALLS),
+        manifest.directed or before is not None,  # of an edge and its reverse one may be later
     )
 
 
@@ -199,7 +209,7 @@ def column(shard: Shard, name: str) -> NDArray[Any]:
     table = shard.parts.node_tables[name]
     if table.layout != "dense":
         raise InputError(f"Expected the table '{name}' as a plain array, got a sparse one. Import it again as an array.")
-    return _array(shard, table.files[0])
+    return shard_array(shard, table.files[0])
 
 
 def _split_labels(manifest: PartsManifest, shards: Sequence[Shard]) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]]]:
@@ -216,18 +226,18 @@ def _split_labels(manifest: PartsManifest, shards: Sequence[Shard]) -> tuple[NDA
     return np.concatenate(labels), splits
 
 
-def _kinds(shards: Sequence[Shard], then: PartsBefore | None) -> int:
-    types = (_edge_column(shard, "type")[entries_of(shard, then)] for shard in shards)
+def _kinds(shards: Sequence[Shard], kept: KeptEdges | None) -> int:
+    types = (edge_column(shard, "type")[entries_of(shard, kept)] for shard in shards)
     return max((int(column.max()) + 1 for column in types if len(column)), default=0)
 
 
-def _weighted_degree(shards: Sequence[Shard], then: PartsBefore | None) -> NDArray[np.float32]:
+def weighted_degrees(shards: Sequence[Shard], kept: KeptEdges | None) -> NDArray[np.float32]:
     """The sum of in-edges' weights of every node by global id, added as the whole graph's are."""
     found = []
     for shard in shards:
-        offsets = _array(shard, layout.IN_OFFSETS)[: shard.owned + 1]
-        there = entries_of(shard, then)
-        weight = edge_tensor(_edge_column(shard, "weight")[there], "weight")
+        offsets = shard_array(shard, layout.IN_OFFSETS)[: shard.owned + 1]
+        there = entries_of(shard, kept)
+        weight = edge_tensor(edge_column(shard, "weight")[there], "weight")
         if not isinstance(there, slice):
             offsets = np.searchsorted(there, offsets)
         weight = weight[: offsets[-1]]
@@ -238,11 +248,12 @@ def _weighted_degree(shards: Sequence[Shard], then: PartsBefore | None) -> NDArr
     return np.concatenate(found)
 
 
-def _edge_column(shard: Shard, name: str) -> NDArray[Any]:
-    return _array(shard, shard.parts.edge_tables[name].files[0])
+def edge_column(shard: Shard, name: str) -> NDArray[Any]:
+    """An edge table of a part, a row for each entry of its lists, in memory."""
+    return shard_array(shard, shard.parts.edge_tables[name].files[0])
 
 
-def _array(shard: Shard, name: str) -> NDArray[Any]:
+def shard_array(shard: Shard, name: str) -> NDArray[Any]:
     """A file of a shard, read rather than mapped: it is a part's turn, and its pages are to leave with it."""
     reader = NpyReader(shard.path / name)
     return reader.read(0, reader.rows)

@@ -5,7 +5,7 @@
 | `uniform` | from all nodes |
 | `degree` | from all nodes, in proportion to degree^0.75: out-degree for a source, in-degree for a destination |
 | `batch` | from the ends of the step's other targets, the same end |
-| `local` | from the nodes of the part that the end that stays belongs to |
+| `local` | from the nodes of the part that the end that stays belongs to, or of the part that trains alone |
 | `pairs` | two nodes from all, one for either end |
 | `shared` | from all nodes, once for all targets of the step |
 
@@ -31,6 +31,7 @@ from starling.core.errors import InputError
 from starling.core.keyed import draw_below, draw_unit
 from starling.kernels.csr import Csr
 from starling.kernels.parallel import parallel_for
+from starling.plan.links.local_nodes import LocalNodes
 from starling.plan.links.pairs import Contrast, SharedContrast, TargetEdges
 from starling.plan.links.random_pairs import random_pairs
 
@@ -70,15 +71,6 @@ def known_pairs(lists: Csr, position: NDArray[Any], threads: int | None = None) 
 
 
 @dataclass(frozen=True, eq=False)
-class PartRanges:
-    """The nodes of every part: positions in the order of parts, where each part begins there, and where each position is."""
-
-    offsets: NDArray[np.int64]
-    position_of_global: NDArray[Any]
-    global_of_position: NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
 class DegreeWeights:
     """Summed weights of all positions [N], as a source and as a destination."""
 
@@ -96,7 +88,7 @@ class NegativeSampler:
     """Draws `count` pairs against each target edge.
 
     `both_ends`: of a directed graph sources and destinations are replaced in turn; of an undirected one always the source, since
-    every edge is there in both directions. `by_degree` is for the kind degree.
+    every edge is there in both directions. `by_degree` is for the kind degree, `near` for the kind local.
     """
 
     kind: NegativeKind
@@ -105,11 +97,11 @@ class NegativeSampler:
     both_ends: bool
     known: KnownPairs
     by_degree: DegreeWeights | None = None
-    parts: PartRanges | None = None
+    near: LocalNodes | None = None
     itself: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind == "local" and self.parts is None:
+        if self.kind == "local" and self.near is None:
             raise InputError(
                 "Negatives local to a part need a parts directory, got a graph. Partition it first, or pass --negatives uniform."
             )
@@ -183,12 +175,11 @@ class NegativeSampler:
     def _ranges(
         self, edges: TargetEdges, at_source: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        """Where among the nodes of all parts each draw may fall."""
-        if self.kind != "local" or self.parts is None:
+        """Where in a list of nodes each draw may fall, and the list."""
+        if self.kind != "local" or self.near is None:
             return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64), _NONE
         stays = np.where(at_source, edges.destination[:, None], edges.source[:, None])
-        part = np.searchsorted(self.parts.offsets, self.parts.global_of_position[stays], side="right") - 1
-        return self.parts.offsets[part], np.diff(self.parts.offsets)[part], np.asarray(self.parts.position_of_global)
+        return *self.near.ranges(stays), self.near.positions
 
 
 def check_possible(nodes: int, full: int) -> None:

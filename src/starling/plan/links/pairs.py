@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.plan.batch import BatchPlan
+
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,15 @@ class TargetEdges:
     def __getitem__(self, chosen: slice | NDArray[Any]) -> TargetEdges:
         relation = None if self.relation is None else self.relation[chosen]
         return TargetEdges(self.number[chosen], self.source[chosen], self.destination[chosen], self.row[chosen], relation)
+
+
+def joined(edges: Sequence[TargetEdges], *, typed: bool) -> TargetEdges:
+    """Edges one after the other; `typed` says whether they have relations, where there are none."""
+    number, source, destination, row = (
+        np.concatenate([_NONE, *(getattr(some, name) for some in edges)]) for name in ("number", "source", "destination", "row")
+    )
+    relation = np.concatenate([_NONE, *(some.relation for some in edges if some.relation is not None)]) if typed else None
+    return TargetEdges(number, source, destination, row, relation)
 
 
 @dataclass(frozen=True, eq=False)

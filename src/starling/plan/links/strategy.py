@@ -1,4 +1,4 @@
-"""Steps of link prediction in one process: the ends of a step's pairs are its seeds, its target edges are no messages."""
+"""Steps of link prediction on one graph, or a part of one: the ends of pairs are seeds, target edges are no messages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.core.keyed import stream_key
+from starling.kernels.csr import Csr
 from starling.kernels.frontier import FrontierPool
 from starling.plan.batch import BatchPlan, Block
 from starling.plan.hops import AllNeighbours, HopSampler, Moment
@@ -38,6 +39,17 @@ class DealTask:
     target_share: float = 0.2
     """`global`: share of the training edges that are an epoch's targets, and so no messages."""
     threads: int | None = None
+    owned: int | None = None
+    """Rows whose in-edges are targets, the first so many; all by default."""
+
+    @property
+    def targets(self) -> Csr:
+        """The lists whose entries are targets."""
+        lists = self.graph.incoming
+        if self.owned is None or self.owned == lists.rows:
+            return lists
+        end = int(lists.offsets[self.owned])
+        return Csr(lists.offsets[: self.owned + 1], lists.neighbours[:end], lists.edge[:end])
 
 
 def check_dealt(name: str, settings: Strategy.Settings) -> None:
@@ -86,7 +98,7 @@ class TargetPicker:
 
     def __post_init__(self) -> None:
         graph = self.task.graph
-        self._dealt = DealtEdges(self.deal, graph.incoming, graph.positions_of(np.arange(graph.rows)), self.task.threads)
+        self._dealt = DealtEdges(self.deal, self.task.targets, graph.positions_of(np.arange(graph.rows)), self.task.threads)
 
     def edges(self, epoch: int, step: int) -> TargetEdges:
         """The own target edges of a step."""
@@ -111,7 +123,7 @@ class LinkStrategy:
 
     def __init__(self, name: str, settings: Strategy.Settings, task: DealTask) -> None:
         self.task = task
-        self.deal = deal_of(name, settings, len(task.graph.incoming.neighbours), task.seed, task.target_share)
+        self.deal = deal_of(name, settings, len(task.targets.neighbours), task.seed, task.target_share)
         self._whole = name == Global.name
         self._picker, self._hops = TargetPicker(task, self.deal), hops_of(settings, task, self.deal)
         self._pool = FrontierPool(task.graph.rows)
@@ -130,9 +142,12 @@ class LinkStrategy:
     def plan(self, epoch: int, step: int) -> LinkPlan:
         """One step."""
         edges = self._picker.edges(epoch, step)
+        if self.task.graph.position is not None:  # in the order that one process has them in
+            edges = edges[np.lexsort((edges.number, edges.destination))]
         pool = edges[np.argsort(edges.number, kind="stable")]
         drawn = StepPairs(edges, self.task.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch))
-        seeds, place = np.unique(drawn.ends, return_inverse=True)
+        ends, place = np.unique(drawn.ends, return_inverse=True)
+        seeds = self.task.graph.rows_at(ends)
         batch = self._whole_batch(epoch, step, seeds) if self._whole else self._batch(epoch, step, seeds)
         return LinkPlan(batch, drawn.placed(place))
 

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from starling.comm.team import Team
+from starling.engine.data.before import EdgesBefore
 from starling.engine.data.compact import Compactor
 from starling.engine.data.features import ReadHere
 from starling.engine.data.fetch import Fetcher
@@ -39,7 +40,8 @@ class GlobalBatches:
         ids = np.concatenate(train)
         size = None if batch_size is None else min(batch_size, len(ids))
         self._targets = TargetBatches(np.asarray(parts.position_of_global[ids], np.int64), ids, size, seed=seed)
-        before = None if source.then is None else source.then.edges
+        before = None if source.kept is None else source.kept.edges
+        assert before is None or isinstance(before, EdgesBefore), "of node tasks all other edges are kept"
 
         def make_hops(lists: NeighbourSource) -> Sequence[HopSampler]:  # all neighbours of every hop
             return hop_samplers(Mini.Settings.model_validate({}), lists, layers, None)

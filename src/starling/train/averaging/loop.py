@@ -1,9 +1,9 @@
 """`--sync average`: a model for each part, trained alone for some epochs, then the mean of them all (CATGNN §3.3).
 
 A round is `every` epochs, or one of `rounds` equal shares of an epoch. Every part begins it with the common weights and trains on
-its own nodes and its halo; the models are averaged by training nodes; the mean is, if asked for, corrected on global batches, and
-after epochs it is evaluated, exactly, on the whole graph. A worker takes its parts in turn, so results do not depend on how many
-workers there are: models belong to parts.
+its own nodes and its halo; the models are averaged by training nodes, or edges; the mean is, if asked for, corrected on global
+batches, and after epochs it is evaluated, exactly, on the whole graph. A worker takes its parts in turn, so results do not depend
+on how many workers there are: models belong to parts.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class AveragingLoop:
 
     def _train_round(self, epochs: range, share: Share, rates: list[float]) -> NDArray[np.float64]:
         """Train every own part from the common weights, average, correct; sums of losses and their shares [parts, epochs, 2]."""
-        team, source, own = self._team, self._parts.source, self._parts.trained
+        team, sizes, own = self._team, self._parts.sizes, self._parts.trained
         self._round += 1
         common, models = flatten(self._carried), ModelSum(team, sum(value.numel() for value in self._carried))
         sums = np.zeros((len(own), len(epochs), 2))
@@ -133,13 +133,15 @@ class AveragingLoop:
             for number, part in enumerate(parts):
                 unflatten(common, self._carried)
                 sums[number] = self._train_part(part, epochs, share, rates)
-                models.add(source.train_sizes[part.part], flatten(self._carried))
+                models.add(sizes[part.part], flatten(self._carried))
                 seen = (share.number * len(own) + number + 1) // share.rounds
                 self._journal.watch.step(epochs.start, seen, sums[number, -1, 0] / max(sums[number, -1, 1], 1))
                 del part  # before the next one is read
+                if self._parts.shelf.comes_and_goes:
+                    release_freed_memory()  # what one part leaves in pieces would add up over many
         team.phase.enter(f"averaging after epoch {epochs[-1]}")
         with team.ledger.time("reducing"):
-            unflatten(models.mean(self._tag(_MEAN), sum(source.train_sizes)), self._carried)
+            unflatten(models.mean(self._tag(_MEAN), sum(sizes)), self._carried)
         if self._sync.correct:
             self._correct(epochs[-1], rates[-1])
         return sums
@@ -185,10 +187,10 @@ class AveragingLoop:
             group["lr"] = rate
 
     def _mean_losses(self, mine: NDArray[np.float64]) -> list[float]:
-        """The loss of each epoch over all parts, weighted by training nodes and added in the order of parts."""
+        """The loss of each epoch over all parts, weighted by training targets and added in the order of parts."""
         told = self._team.all_lists(self._tag(_LOSSES), mine.reshape(-1).view(np.int64))
         losses = np.concatenate(told).view(np.float64).reshape(-1, mine.shape[1])
-        sizes = self._parts.source.train_sizes
+        sizes = self._parts.sizes
         share = np.array([size for size in sizes if size]) / sum(sizes)
         means: list[float] = (share[:, None] * losses).sum(axis=0).tolist()
         return means

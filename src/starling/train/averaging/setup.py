@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from torch import nn
+
 from starling.comm.team import Team
 from starling.core.errors import InputError
-from starling.engine.data.parts_source import open_parts_source
+from starling.engine.data.parts_source import PartsSource, open_parts_source
 from starling.engine.data.shelf import Shelf
+from starling.nn.decoders import LinkModel
 from starling.nn.model import LayeredModel
-from starling.train.averaging.parts_work import PartsPlan, PartsWork
+from starling.plan.strategy import Strategy
+from starling.train.averaging.node_work import NodePartsWork
+from starling.train.averaging.parts_work import PartsPlan
 from starling.train.budget import data_memory
 from starling.train.config import RunConfig
 from starling.train.graph_checks import check_averaged_features, check_data_parallel, check_relation_counts, learns_by_relation
 from starling.train.setup import (
     Setup,
+    Shapes,
     check_choices,
     check_outputs,
     check_shapes,
@@ -38,35 +46,57 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
             "With --sync average parts train alone, and cohesive batches are found on the whole graph. Pass --strategy mini or "
             "cluster, or --sync gradient."
         )
-    memory = data_memory(config, team.size)
-    source = open_parts_source(config.data.path, team, request_of(config, memory))
-    memory = max(0, memory - source.node_bytes)
-    check_averaged_features(config, source.parts.manifest)
-    check_data_parallel(config, how)
-    if learns_by_relation(config) and source.relations and source.then is None:  # before a time one may not be there yet
-        check_relation_counts(source.total(source.relation_counts()), source.relation_names, source.path)
+    source = open_averaged(config, team, how)
     task = make_task(config.task, source)
     check_validation(config, source)
     check_shapes(config, source.features.width, task.outputs)
     shapes = shapes_of(source, task.outputs)
+    model = averaged_model(config, source, shapes)
+    room = Room.of(config, source)
+    work = NodePartsWork(
+        source, room.shelf, parts_plan(config, how, model), room.evaluation, config.run.memory or _CLUSTER_MEMORY
+    )
+    return Setup(decided(config, settings, how, shapes, task, sync=config.sync.resolved), task, shapes, model, work)
+
+
+def open_averaged(config: RunConfig, team: Team, how: Strategy.Settings) -> PartsSource:
+    """Look at all parts; refuses what cannot be averaged over them."""
+    source = open_parts_source(config.data.path, team, request_of(config, data_memory(config, team.size)))
+    check_averaged_features(config, source.parts.manifest)
+    check_data_parallel(config, how)
+    if learns_by_relation(config) and source.relations and source.kept is None:  # before a time one may not be there yet
+        check_relation_counts(source.total(source.relation_counts()), source.relation_names, source.path)
+    return source
+
+
+def averaged_model(config: RunConfig, source: PartsSource, shapes: Shapes) -> nn.Module:
+    """The model with its initial weights; refuses one that cannot be evaluated part by part."""
     model = make_model(config, shapes)
     if ":" in config.model.name:
-        check_outputs(config.model.name, model, source, task.outputs)
-    if not isinstance(model, LayeredModel):
+        check_outputs(config.model.name, model, source, shapes.outputs)
+    if not isinstance(model.encoder if isinstance(model, LinkModel) else model, LayeredModel):
         raise InputError(
             f"The model {config.model.name} cannot run one layer at a time, as evaluation part by part needs. Make it a "
             "LayeredModel, or pass --parallel hybrid."
         )
+    return model
+
+
+def parts_plan(config: RunConfig, how: Strategy.Settings, model: nn.Module) -> PartsPlan:
+    """How each part is trained on."""
     run = config.run
-    plan = PartsPlan(
-        config.strategy.name,
-        how,
-        layers_of(config, model),
-        run.seed,
-        run.device,
-        run.reuse,
-        run.memory or _CLUSTER_MEMORY,
-    )
-    work = PartsWork(source, Shelf(source, memory // _PART_SHARE), plan, memory - memory // _PART_SHARE)
-    sync = config.sync.model_copy(update={"every": config.sync.every or 1})
-    return Setup(decided(config, settings, how, shapes, task, sync=sync), task, shapes, model, work)
+    return PartsPlan(config.strategy.name, how, layers_of(config, model), run.seed, run.device, run.reuse)
+
+
+@dataclass(frozen=True)
+class Room:
+    """How a worker's memory is shared out between its parts and evaluation, what is always held taken off first."""
+
+    shelf: Shelf
+    evaluation: int
+
+    @classmethod
+    def of(cls, config: RunConfig, source: PartsSource, held: int = 0) -> Room:
+        """The room that a run has beside what it holds all the time, `held` bytes more than for every node."""
+        memory = max(0, data_memory(config, source.team.size) - source.node_bytes - held)
+        return cls(Shelf(source, memory // _PART_SHARE), memory - memory // _PART_SHARE)

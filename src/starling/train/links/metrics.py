@@ -79,6 +79,16 @@ def average_precision(edge: NDArray[Any], other: NDArray[Any]) -> float:
     return float((np.diff(hits, prepend=0) * hits / taken).sum() / len(edge))
 
 
+def ranks_of(edge: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
+    """The rank of each edge among its own pairs [P · K]."""
+    other = other.reshape(len(edge), -1)
+    margin = ROUNDING * np.maximum(np.abs(edge), 1)
+    better = (other > (edge + margin)[:, None]).sum(1)
+    equal = (other >= (edge - margin)[:, None]).sum(1) - better
+    rank: NDArray[np.float64] = 1 + better + equal / 2
+    return rank
+
+
 def rounded(value: float) -> float:
     """As many digits as float32 scores can tell."""
     return float(f"{value:.7g}")

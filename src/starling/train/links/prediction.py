@@ -20,12 +20,14 @@ from starling.infer.predictions import Predictions, write_predictions
 from starling.infer.row_table import RowTable
 from starling.nn.decoders import Decoder, LinkModel
 from starling.plan.links.negatives import known_pairs
+from starling.plan.links.splits import TRAIN
 from starling.store.parts_manifest import PartsManifest
 from starling.train.config import RunConfig
-from starling.train.links.data import split_edges
+from starling.train.links.edge_split import find_split
+from starling.train.links.held_out import Examination, HeldOut
 from starling.train.links.metrics import make_link_score
-from starling.train.links.scores import HeldOut, OwnScores
-from starling.train.links.sources import held_by, training_source
+from starling.train.links.scores import OwnScores
+from starling.train.links.sources import all_edges, held_by, training_source
 from starling.train.results import Scores
 
 _BLOCK = 1 << 16
@@ -39,13 +41,14 @@ def predict_links(
     scores, graph = Scores(None, None, None), source
     if same_graph:
         held = held_by(source)
-        split = split_edges(held, config.link, config.run.seed)
-        graph = training_source(source, held, split)
+        rule = find_split(all_edges(source, held), config.link, config.run.seed)
+        split = rule.of(held)
+        graph = training_source(source, held, split == TRAIN)
     rows = Inference(graph, memory, config.run.device).outputs(model.encoder)
     if same_graph:
         known = known_pairs(held.lists, held.position)
-        score = make_link_score(config.task.metric)
-        held_out = HeldOut(held, split, config.link, score, config.run.seed, known, lambda one, other: known.holds(other, one))
+        how, training = Examination(config.link, make_link_score(config.task.metric), config.run.seed), rule.sizes["train"]
+        held_out = HeldOut(held, split, how, training, known, lambda one, other: known.holds(other, one), source.total)
         scores = OwnScores(held_out).of(rows, model.decoder)
     if pairs is None:
         write_predictions(Predictions(rows, source.ids, "numbers"), output, force=True)

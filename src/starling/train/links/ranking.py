@@ -36,6 +36,10 @@ class Known:
     query: NDArray[np.int64]
     node: NDArray[np.int64]
 
+    def joined(self, other: Known) -> Known:
+        """These and those of `other`."""
+        return Known(np.concatenate([self.query, other.query]), np.concatenate([self.node, other.node]))
+
 
 @dataclass(frozen=True, eq=False)
 class TrueEnds:

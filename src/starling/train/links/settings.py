@@ -14,6 +14,9 @@ from starling.plan.links.splits import EdgeShares
 
 Whole = Annotated[int, Field(ge=1)]
 
+AVERAGED_NEGATIVES = ("local", "batch")
+"""Kinds of negatives that a part finds among the nodes it has."""
+
 DEFAULT_SHARES = "90/5/5"
 
 
@@ -27,8 +30,8 @@ class LinkSettings(Record):
     loss: Literal["bce", "softmax", "margin"] = "bce"
     """Binary cross-entropy, cross-entropy of the edge among its negatives, or how far the edge is not `margin` above them."""
     margin: Annotated[float, Field(gt=0)] = 1.0
-    negatives: NegativeKind = "uniform"
-    """Which nodes take the place of an end."""
+    negatives: NegativeKind | None = None
+    """Which nodes take the place of an end; by default any node, where models are averaged those of the part that trains."""
     count: Whole = 1
     """Negatives of each target edge; with `shared` of all those of a step together."""
     itself: bool | None = None
@@ -53,6 +56,29 @@ class LinkSettings(Record):
         return self
 
     @property
+    def kind(self) -> NegativeKind:
+        """Which nodes take the place of an end."""
+        return self.negatives or "uniform"
+
+    def with_negatives(self, kind: NegativeKind) -> Self:
+        """The same with the kind of negatives said."""
+        return self.model_copy(update={"negatives": kind})
+
+    @property
     def shares(self) -> EdgeShares:
         """The shares asked for."""
         return EdgeShares.parse(self.split_edges or DEFAULT_SHARES)
+
+
+def check_averaged_links(settings: LinkSettings, *, correct: bool) -> None:
+    """Refuse what parts that train alone cannot do with edges."""
+    if settings.negatives is not None and settings.negatives not in AVERAGED_NEGATIVES:
+        raise InputError(
+            f"With --sync average a part has its own nodes and their halo only, got --negatives {settings.negatives}, which are "
+            "any nodes of the graph. Pass --negatives local or batch, or --sync gradient."
+        )
+    if correct:
+        raise InputError(
+            "--correct draws its targets from all training nodes, and link prediction has training edges, of which nobody holds "
+            "all. Leave it out, or pass --sync gradient."
+        )

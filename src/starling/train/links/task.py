@@ -8,6 +8,7 @@ from torch.nn.functional import softplus
 
 from starling.engine.fill import FilledBatch
 from starling.train.links.batch import LinkBatch
+from starling.train.links.held_out import Examination
 from starling.train.links.metrics import make_link_score
 from starling.train.links.settings import LinkSettings
 from starling.train.metrics import TaskKind
@@ -23,6 +24,16 @@ class LinkTask(Task):
         self.link_score = make_link_score(task.metric)
         super().__init__(outputs, self.link_score)
         self.settings = settings
+
+    def examination(self, seed: int) -> Examination:
+        """How held-out edges are scored."""
+        return Examination(self.settings, self.link_score, seed)
+
+    @property
+    def against_itself(self) -> bool:
+        """Whether a node linked to itself is a negative: asked for, or because evaluation has it among the candidates."""
+        asked = self.settings.itself
+        return self.examination(0).against_all if asked is None else asked
 
     def given(self, model: nn.Module, batch: FilledBatch) -> Tensor:
         """The scores of a step's target edges and of the pairs against them."""

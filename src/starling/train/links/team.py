@@ -23,7 +23,7 @@ from starling.plan.links.negatives import KnownPairs
 from starling.plan.links.splits import CODES
 from starling.train.data_work import DataWork
 from starling.train.links.batch import with_pairs
-from starling.train.links.metrics import pair_metric, rounded
+from starling.train.links.held_out import HeldOut
 from starling.train.links.ranking import (
     Counts,
     Known,
@@ -34,7 +34,7 @@ from starling.train.links.ranking import (
     true_destinations,
     true_sources,
 )
-from starling.train.links.scores import HeldOut, ranks_of
+from starling.train.links.team_metric import mean_over_team, metric_over_team
 from starling.train.metrics import Score, everybodys_rows
 from starling.train.results import Scores
 from starling.train.work import TeamWork, Work
@@ -107,7 +107,7 @@ class TeamScores:
         """The metric on each split, given the rows of the own nodes."""
         training = decoder.training
         decoder.eval()
-        score = self._ranked if self.held_out.against_all else self._told
+        score = self._ranked if self.held_out.how.against_all else self._told
         found = [score(name, rows, decoder, calls) for name in CODES]
         decoder.train(training)
         return Scores(*found)
@@ -124,28 +124,7 @@ class TeamScores:
             scores = decoder(all_rows[source], all_rows[destination], relation)
             edge.append(scores[: block.edges])
             other.append(scores[block.edges :])
-        return self._metric(torch.cat(edge), torch.cat(other), calls)
-
-    def _metric(self, edge: Tensor, other: Tensor, calls: Calls) -> float | None:
-        """The metric of everybody's edges and pairs."""
-        score, team = self.held_out.score, self.source.team
-        if score.of_ranks:
-            points = score.points(ranks_of(edge.double().numpy(), other.double().numpy())) if len(edge) else np.empty(0)
-            return self._mean(points, calls)
-        counts = np.array(team.all_lists(calls.forward(), np.array([len(edge), len(other)])))
-        if not counts[:, 0].sum():
-            return None
-        everybodys = (
-            everybodys_rows(team, calls.forward(), values, counts[:, k].tolist()).double().numpy()
-            for k, values in enumerate((edge, other))
-        )
-        return rounded(pair_metric(score.name, *everybodys))
-
-    def _mean(self, points: NDArray[np.float64], calls: Calls) -> float | None:
-        """The mean over all workers' edges."""
-        mine = torch.tensor([points.sum(), float(len(points))], dtype=torch.float64)
-        total, count = self.source.team.all_sum(calls.forward(), mine).tolist()
-        return rounded(total / count) if count else None
+        return metric_over_team(self.held_out.how.score, torch.cat(edge), torch.cat(other), self.source.team, calls)
 
     def _blocks(self, name: str, calls: Calls) -> list[_Block]:
         """The pairs of a split with the rows they need: asked for once, as pairs stay the same."""
@@ -169,8 +148,8 @@ class TeamScores:
         points = [np.empty(0)]
         for turn in range(rounds):
             block = queries[slice(turn * size, min((turn + 1) * size, len(queries)))]
-            points.append(self.held_out.score.points(self._rank(block, rows, decoder, calls)))
-        return self._mean(np.concatenate(points), calls)
+            points.append(self.held_out.how.score.points(self._rank(block, rows, decoder, calls)))
+        return mean_over_team(np.concatenate(points), self.source.team, calls)
 
     def _rank(self, block: Queries, rows: Tensor, decoder: Decoder, calls: Calls) -> NDArray[np.float64]:
         team = self.source.team

@@ -23,7 +23,8 @@ from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.links import SeedHops, TeamLinks
 from starling.engine.hybrid.row_requests import Addresses, find_addresses
 from starling.engine.hybrid.source import WorkerSource
-from starling.plan.links.negatives import PartRanges, known_pairs
+from starling.plan.links.local_nodes import PartRanges
+from starling.plan.links.negatives import known_pairs
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of
 from starling.plan.mini import Mini
 from starling.plan.source import EdgeColumns
@@ -32,7 +33,6 @@ from starling.train.data_setup import make_hops_of, pulled_features
 from starling.train.embeddings import table_of
 from starling.train.habits import habits_of
 from starling.train.links.batch import with_pairs
-from starling.train.links.data import split_sizes
 from starling.train.links.run import LinkRun
 from starling.train.links.sources import training_share
 from starling.train.links.team import DataLinkWork, EdgeLookup, TeamLinkWork, TeamScores
@@ -118,7 +118,7 @@ class _Share:
 
 def _share(run: LinkRun, source: WorkerSource) -> _Share:
     held, team = run.held, source.team
-    training = training_share(source, held, run.split)
+    training = training_share(source, run.trains)
     addresses = find_addresses(source.graph, team, source.calls.forward())
     parts = PartRanges(np.array(source.graph.manifest.offsets), addresses.position_of_global, addresses.global_of_position)
     known = known_pairs(held.lists, held.position)
@@ -127,8 +127,7 @@ def _share(run: LinkRun, source: WorkerSource) -> _Share:
     none = SeedHops(
         (), 1, 0, True, graph=training.graph, team=team, layers=run.layers, boundary=Boundary(training.graph, 1.0, 0)
     )
-    edges = split_sizes(held, run.split)["train"]
-    return _Share(training, addresses, deal, edges, TeamScores(held_out, training, addresses), none)
+    return _Share(training, addresses, deal, run.rule.sizes["train"], TeamScores(held_out, training, addresses), none)
 
 
 def _check_data(run: LinkRun, source: WorkerSource) -> None:
