@@ -132,7 +132,7 @@ def measure_one(name: str, path: Path, options: argparse.Namespace) -> None:
 
 def table(lines: list[Line]) -> str:
     out = [
-        "| graph | workers | link | rows that wait for none / some | epoch by whole layers, s | by blocks, s | times | waiting, s |",
+        "| graph | workers | link | rows that wait for none / some | whole layers, s | by blocks, s | times | waiting, s |",
         "|---|---:|---|---:|---:|---:|---:|---:|",
     ]
     for key in dict.fromkeys((line["graph"], line["workers"], line["link"]) for line in lines):
