@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 from starling.core.errors import InputError
+from starling.engine.row_table import RowTable
 from starling.infer.predictions import Meaning, Predictions, write_predictions
-from starling.infer.row_table import RowTable
 
 ROWS = np.array([[0.1, 0.9], [2.0, -1.0], [-3.0, 0.0]], np.float32)
 IDS = {"numbers": np.array([7, 3, 5]), "names": pa.array(["ann", "bob", "é"])}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from starling.infer.row_table import RowTable
+from starling.engine.row_table import RowTable
 from starling.train import metrics
 from starling.train.metrics import METRICS, TaskKind, make_score
 

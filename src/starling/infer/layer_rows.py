@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from starling.engine.data.halo_rows import HaloPlaces
 from starling.engine.data.part_source import PartSource
-from starling.infer.row_table import RowTable
+from starling.engine.row_table import RowTable
 from starling.kernels.rows import gather_rows
 from starling.store.parts import Parts
 

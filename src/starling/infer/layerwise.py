@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from starling.engine.row_table import RowTable
 from starling.engine.source import GraphSource
-from starling.infer.row_table import RowTable
 from starling.kernels.frontier import FrontierPool, cut_by_sources
 from starling.nn.graph import LocalGraph, loops_among
 from starling.nn.model import LayeredModel

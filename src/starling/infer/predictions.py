@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.core.npy import NpyWriter
-from starling.infer.row_table import RowTable
+from starling.engine.row_table import RowTable
 from starling.stream.id_index import IdIndex
 
 Meaning = Literal["class", "labels", "numbers"]

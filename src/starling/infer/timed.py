@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from starling.engine.fill import Filler
+from starling.engine.row_table import RowTable
 from starling.engine.source import GraphSource
 from starling.infer.batch_size import BatchSize
-from starling.infer.row_table import RowTable
 from starling.plan.source import NeighbourSource
 from starling.plan.timed import PastNeighbours
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from starling.comm.team import Team
 from starling.core.errors import InputError, StarlingError, nearest
 from starling.engine.hybrid.exchange import Calls
-from starling.infer.row_table import RowTable
+from starling.engine.row_table import RowTable
 
 if TYPE_CHECKING:
     from torchmetrics import Metric

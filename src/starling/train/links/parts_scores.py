@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from starling.engine.data.parts_source import PartsSource
 from starling.engine.hybrid.exchange import Calls
-from starling.infer.row_table import RowTable
+from starling.engine.row_table import RowTable
 from starling.nn.decoders import Decoder
 from starling.plan.links.negatives import known_pairs
 from starling.plan.links.pairs import TargetEdges, joined

@@ -15,8 +15,8 @@ from starling.engine.data.parts_source import PartsSource
 from starling.engine.data.shelf import Shelf
 from starling.engine.fill import Filler
 from starling.engine.hybrid.exchange import Calls
+from starling.engine.row_table import RowTable
 from starling.infer.part_by_part import PartInference
-from starling.infer.row_table import RowTable
 from starling.nn.decoders import LinkModel
 from starling.nn.model import LayeredModel
 from starling.plan.links.local_nodes import OwnNodes

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, read_json
 from starling.core.npy import save_array
+from starling.engine.row_table import RowTable
 from starling.engine.source import GraphSource
 from starling.infer.layerwise import Inference
 from starling.infer.predictions import Predictions, write_predictions
-from starling.infer.row_table import RowTable
 from starling.nn.decoders import Decoder, LinkModel
 from starling.plan.links.negatives import known_pairs
 from starling.plan.links.splits import TRAIN

@@ -1,4 +1,4 @@
-"""The rows one layer gives for all nodes: in memory where they fit, else in a scratch file that leaves no trace."""
+"""Rows of numbers for all nodes, as one layer gives them: in memory where they fit, else in a scratch file that leaves no trace."""
 
 from __future__ import annotations
 
@@ -92,6 +92,6 @@ def _mapped(file: int, size: int, folder: Path) -> mmap.mmap:
         os.posix_fallocate(file, 0, size)
     except OSError as error:
         raise StarlingError(
-            f"No room for {format_bytes(size)} of a layer's rows in {folder} ({error.strerror}). Free some, or raise --memory."
+            f"No room for {format_bytes(size)} of nodes' rows in {folder} ({error.strerror}). Free some, or raise --memory."
         ) from error
     return mmap.mmap(file, size)

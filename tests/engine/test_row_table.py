@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starling.core.errors import StarlingError
-from starling.infer.row_table import RowTable
+from starling.engine.row_table import RowTable
 
 
 @pytest.mark.parametrize("memory", [0, 1 << 20])
@@ -41,7 +41,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(StarlingError, match=r"No room for 12\.0 KiB of a layer's rows in .*No space left on device"):
+    with pytest.raises(StarlingError, match=r"No room for 12\.0 KiB of nodes' rows in .*No space left on device"):
         RowTable(1024, 3, memory=0, path=tmp_path / "rows" if shared else None)
 
 
