@@ -105,8 +105,9 @@ AVERAGED: dict[str, Tables] = {
     "cora": merge(SAGE, SMALL),
     "citeseer": merge(SAGE, SMALL),
     "pubmed": merge(SAGE, SMALL, {"strategy": {"batch_size": 8192, "fanouts": [10, 5]}, "run": {"epochs": 20}}),
+    **{name: merge(*GRAPHS[name].settings) for name in ("ca_astroph", "email_enron")},
 }
-"""Graphs with features, for models that are averaged."""
+"""Graphs for models that are averaged: three with features, two that learn embeddings."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,8 @@ def train(run: Run | AveragedRun, data: Path, scratch: Path) -> dict[str, Any]:
         place, how = prepare(GRAPHS[run.graph], data, scratch), {"workers": run.workers}
         team: Tables = {"team": {"workers": run.workers}}
     else:
-        place, how = prepare_parts(LinkGraph(run.graph, ()), WAYS[run.way].method, data, scratch), {"way": run.way}
+        graph = GRAPHS.get(run.graph, LinkGraph(run.graph, ()))
+        place, how = prepare_parts(graph, WAYS[run.way].method, data, scratch), {"way": run.way}
         team = {}
     directory = scratch / "run"
     shutil.rmtree(directory, ignore_errors=True)

@@ -49,6 +49,10 @@ class EmbeddingSettings(Record):
     memory: Annotated[Size, Field(ge=1)] | None = None
     """Bytes of rows and of what the optimiser remembers that each worker holds; where there are more, they are in a file."""
 
+    def rate(self, now: float, weights: float) -> float:
+        """The learning rate of rows where that of weights, which began with `weights`, is `now`."""
+        return now if self.lr is None else now * (self.lr / weights)
+
 
 class EmbeddingsManifest(Manifest):
     """What ``embeddings/manifest.json`` of a run directory says: whose rows these are."""
@@ -63,50 +67,48 @@ class EmbeddingsManifest(Manifest):
 
 def with_embeddings(source: AnySource, settings: EmbeddingSettings, seed: int) -> AnySource:
     """The same source with learnt rows beside its features, or in their place where there are none."""
-    width = source.features.width
-    if isinstance(source.features, TypedFeatures):
-        return _for_bare_types(source, source.features, settings, seed)
-    dim = settings.dim if settings.dim is not None else DEFAULT_DIM if width == 0 else 0
+    features = source.features
+    bare = features.bare if isinstance(features, TypedFeatures) else None
+    dim = learnt_width(settings, features, 0 if bare is None else int(source.total(np.array([len(bare)]))[0]), source.path)
     if dim == 0:
-        if width == 0:
-            raise InputError(
-                f"{source.path} has no features 'x', and no embeddings are to be learnt. Import it with --features, or leave out "
-                "--embedding-dim 0."
-            )
-        if unused := settings.changed - {"dim"}:
-            raise InputError(
-                f"'{min(unused)}' of [embedding] is for learnt rows, and {source.path} has features instead. Pass --embedding-dim "
-                "to learn some beside them, or leave it out."
-            )
         return source
+    spec = TableSpec(dim, settings.optimizer, seed, settings.memory)
+    if isinstance(features, TypedFeatures) and bare is not None:
+        table = EmbeddingTable(source.graph.position[bare] if isinstance(source, WorkerSource) else bare, spec)
+        return replace(source, features=EmbeddedFeatures(features.widened(dim), table, _row_of(features.count, bare)))
     positions = source.graph.position[: source.graph.owned] if isinstance(source, WorkerSource) else np.arange(source.nodes)
-    table = EmbeddingTable(positions, TableSpec(dim, settings.optimizer, seed, settings.memory))
-    return replace(source, features=EmbeddedFeatures(source.features, table))
+    return replace(source, features=EmbeddedFeatures(features, EmbeddingTable(positions, spec)))
 
 
-def check_embeddings(wanted: bool, sync: str) -> None:
-    """Refuse what would read rows before they are moved, or move rows that belong to another worker's copy of the model."""
-    if wanted and sync != "gradient":
-        raise InputError(
-            f"Rows of embeddings move at their owner in every step, for all workers at once, got --sync {sync}. Pass --sync "
-            "gradient, or --embedding-dim 0 where the graph has features."
-        )
-
-
-def _for_bare_types(source: AnySource, features: TypedFeatures, settings: EmbeddingSettings, seed: int) -> AnySource:
-    """Learnt rows for nodes of types without features, in their place; other nodes have none."""
-    bare = features.bare
-    everywhere = source.total(np.array([len(bare)]))[0]
-    if settings.dim == 0 or everywhere == 0:
-        if settings.dim and everywhere == 0:
+def learnt_width(settings: EmbeddingSettings, features: Features, bare: int, path: Path) -> int:
+    """Learnt numbers of a node that has such, 0 where none has; `bare` nodes of the whole graph are of types without features."""
+    if isinstance(features, TypedFeatures):
+        if settings.dim and bare == 0:
             raise InputError(
                 "--embedding-dim is for nodes without features where types have their own, and every type has some."
             )
-        return source
-    dim = settings.dim or DEFAULT_DIM
-    positions = source.graph.position[bare] if isinstance(source, WorkerSource) else bare
-    table = EmbeddingTable(positions, TableSpec(dim, settings.optimizer, seed, settings.memory))
-    return replace(source, features=EmbeddedFeatures(features.widened(dim), table, _row_of(features.count, bare)))
+        return 0 if settings.dim == 0 or bare == 0 else settings.dim or DEFAULT_DIM
+    dim = settings.dim if settings.dim is not None else DEFAULT_DIM if features.width == 0 else 0
+    if dim == 0 and features.width == 0:
+        raise InputError(
+            f"{path} has no features 'x', and no embeddings are to be learnt. Import it with --features, or leave out "
+            "--embedding-dim 0."
+        )
+    if dim == 0 and (unused := settings.changed - {"dim"}):
+        raise InputError(
+            f"'{min(unused)}' of [embedding] is for learnt rows, and {path} has features instead. Pass --embedding-dim "
+            "to learn some beside them, or leave it out."
+        )
+    return dim
+
+
+def check_embeddings(wanted: bool, sync: str) -> None:
+    """Refuse what would read rows before they are moved."""
+    if wanted and sync == "stale":
+        raise InputError(
+            "Rows of embeddings move at their owner in every step, for all workers at once, got --sync stale. Pass --sync "
+            "gradient, or --embedding-dim 0 where the graph has features."
+        )
 
 
 def _row_of(count: int, bare: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -117,7 +119,8 @@ def _row_of(count: int, bare: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def table_of(features: Features) -> EmbeddingTable | None:
     """The table that features are learnt in, if there is one."""
-    return features.table if isinstance(features, EmbeddedFeatures) else None
+    table = features.table if isinstance(features, EmbeddedFeatures) else None
+    return table if isinstance(table, EmbeddingTable) else None
 
 
 def save_embeddings(table: EmbeddingTable, team: Team, number: int, graph: Path, run: Path | None) -> None:

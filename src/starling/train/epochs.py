@@ -81,5 +81,4 @@ class EpochLoop:
         """Move the rows that the step has read, where rows are learnt; their rate follows that of the weights."""
         if self._setup.embeddings is not None:
             config = self._setup.config
-            factor = 1.0 if config.embedding.lr is None else config.embedding.lr / config.optimizer.lr
-            self._setup.embeddings.step(self._learning.schedule.rate * factor)
+            self._setup.embeddings.step(config.embedding.rate(self._learning.schedule.rate, config.optimizer.lr))

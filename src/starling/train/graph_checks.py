@@ -59,19 +59,15 @@ def check_data_parallel(config: RunConfig, how: Strategy.Settings) -> None:
         raise InputError("Models that are averaged are trained without strategy.past. Pass --sync gradient.")
 
 
-def check_averaged_features(config: RunConfig, manifest: GraphManifest | PartsManifest) -> None:
-    """Refuse nodes without features where models are averaged: rows that are learnt for them belong to no part's model."""
-    path, tables = config.data.path, manifest.node_tables
-    if not any(name == "x" or name.startswith("x@") for name in tables):
+def check_averaged_rows(config: RunConfig, manifest: GraphManifest | PartsManifest) -> None:
+    """Refuse to correct averaged models where nodes learn rows: a correction reads those of any part, which only it moves."""
+    tables, dim = manifest.node_tables, config.embedding.dim
+    typed = any(name.startswith("x@") for name in tables)
+    bare = any(f"x@{name}" not in tables for name in manifest.node_types) if typed else "x" not in tables
+    if config.sync.correct and (dim or (bare and dim is None)):
         raise InputError(
-            f"Models that are averaged are trained on features, and {path} has none. Import the graph with --features, or pass "
-            "--sync gradient, which learns embeddings instead."
-        )
-    bare = [name for name in manifest.node_types if "x" not in tables and f"x@{name}" not in tables]
-    if bare and config.embedding.dim != 0:
-        raise InputError(
-            f"Models that are averaged have no embeddings, and nodes of the type '{bare[0]}' in {path} have no features. Pass "
-            "--embedding-dim 0, with which each such type has one learnt row, or --sync gradient."
+            f"--correct moves the mean by steps on nodes of all parts, and nodes of {config.data.path} learn rows, which move "
+            "with their own part alone. Leave --correct out, or pass --sync gradient."
         )
 
 

@@ -12,7 +12,7 @@ from starling.plan.targets import check_batch
 from starling.store.parts_manifest import PartsManifest
 from starling.train.config import RunConfig
 from starling.train.edge_tables import check_edge_tables
-from starling.train.graph_checks import check_averaged_features
+from starling.train.graph_checks import check_averaged_rows
 from starling.train.setup import check_choices, check_shapes
 from starling.train.tasks import fitting_task
 
@@ -31,7 +31,7 @@ def check_before_workers(config: RunConfig, manifest: GraphManifest | PartsManif
     if isinstance(how, Mini.Settings) and config.model.name in MODELS:
         one_a_layer(how.fanouts, settings["layers"])
     if config.sync.name == "average":
-        check_averaged_features(config, manifest)
+        check_averaged_rows(config, manifest)
     x = manifest.node_tables.get("x")
     features = None if x is None or config.embedding.dim else x.shape[1] if len(x.shape) > 1 else 1
     check_shapes(config, features, outputs)

@@ -42,6 +42,7 @@ CASES: dict[str, tuple[str, Tables]] = {
     "gcn by relation": ("typed", {"model": {"name": "gcn", "relational": True}, "strategy": {"fanouts": "writes:2,1;*:3,2"}}),
     "one table": ("alike", {"model": {"by_type": True}}),
     "a learnt row": ("bare", {"embedding": {"dim": 0}}),
+    "learnt rows": ("bare", {"embedding": {"dim": 7, "lr": 0.2}}),
     "before": ("typed", {"data": {"before": 3}}),
     "before, weighted": ("typed", {"data": {"before": 3}, "model": {"name": "gcn", "edge_weights": True, "relational": True}}),
 }
@@ -174,13 +175,13 @@ def test_a_trained_run_predicts(place: Path, tmp_path: Path) -> None:
     assert given.scores.test == found.scores.test
 
 
-def test_types_without_features_are_refused_unless_one_row_is_enough(place: Path, tmp_path: Path) -> None:
+def test_rows_of_types_without_features_are_not_corrected(place: Path, tmp_path: Path) -> None:
     """Said before a graph is cut, which takes minutes where it is large, and where parts are read."""
-    words = r"have no embeddings, and nodes of the type 'venue' in .* have no features\. Pass --embedding-dim 0"
+    words, correct = r"--correct moves .*, and nodes of .* learn rows", {"sync": {"correct": True}}
     with pytest.raises(InputError, match=words):
-        train(place / "bare" / "four" / "parts", tmp_path / "run", 1)
+        train(place / "bare" / "four" / "parts", tmp_path / "run", 1, correct)
     graph = open_graph(place / "bare" / "g")
-    config = RunConfig.from_tables(tables(graph.path, {"team": {"workers": 2}}))
+    config = RunConfig.from_tables(tables(graph.path, {"team": {"workers": 2}}, correct))
     with pytest.raises(InputError, match=words):
         check_before_workers(config, graph.manifest)
     check_before_workers(

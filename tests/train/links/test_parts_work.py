@@ -292,10 +292,10 @@ def test_what_does_not_go_together_is_refused(places: dict[str, Any], tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
-def test_graphs_without_features_and_vertex_cuts_are_refused(tmp_path: Path) -> None:
+def test_no_rows_where_there_are_no_features_and_vertex_cuts_are_refused(tmp_path: Path) -> None:
     bare = cut(link_graph(tmp_path / "bare", features=0), tmp_path / "bare-cut", 2, np.arange(60) % 2)
-    with pytest.raises(InputError, match="Models that are averaged are trained on features"):
-        train(config_of(bare, 1), tmp_path / "run")
+    with pytest.raises(InputError, match="has no features 'x', and no embeddings are to be learnt"):
+        train(config_of(bare, 1, {"embedding": {"dim": 0}}), tmp_path / "run")
     graph = link_graph(tmp_path / "g")
     spread = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2, np.arange(graph.manifest.edges) % 2)
     with pytest.raises(InputError, match="vertex-cut"):

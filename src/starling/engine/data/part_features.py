@@ -18,7 +18,7 @@ from starling.core.npy import map_array
 from starling.engine.data.halo_rows import halo_file, write_halo_rows
 from starling.engine.data.sequential import read_rows, row_blocks_of
 from starling.engine.data.some_rows import SomeRows, scaled_like
-from starling.engine.features import DenseFeatures, Features, SpreadFeatures, normalized, open_features
+from starling.engine.features import DenseFeatures, Features, NoFeatures, SpreadFeatures, normalized, open_features
 from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures, joined_features, shard_features
 from starling.store.parts import Parts, Shard
@@ -46,8 +46,14 @@ class PartFeatures:
         tables = self.parts.manifest.node_tables
         return any(tables[name].layout != "dense" for name in tables if name == "x" or name.startswith("x@"))
 
+    def bytes_of(self, shard: Shard) -> int:
+        """What a part's features take in memory, those of its halo included."""
+        return 4 * self.everywhere.width * shard.local
+
     def lay_out(self, mine: Iterable[int], folder: Path) -> None:
         """Write the halo's rows of some parts, each into a file; everything is read once, in blocks."""
+        if self.everywhere.width == 0:
+            return
         if self.everywhere.type_widths:
             write_halo_rows(self.parts, mine, folder, self._typed_blocks, np.dtype(np.float32), self.everywhere.width)
             return
@@ -56,6 +62,8 @@ class PartFeatures:
 
     def of(self, shard: Shard, ids: NDArray[np.int64], *, keep: bool, halo: Path | None) -> Features:
         """A part's local rows, of global ids `ids`: in memory with `keep`; `halo` is the folder where the halo's were laid out."""
+        if self.everywhere.width == 0:
+            return NoFeatures(shard.local)
         if halo is None:
             some = SomeRows(self.everywhere, ids)
             return DenseFeatures(some.all()) if keep else some

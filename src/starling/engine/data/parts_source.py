@@ -118,7 +118,7 @@ class PartsSource:
 
     def feature_bytes(self, part: int) -> int:
         """What a part's features take in memory, those of its halo included."""
-        return 4 * self.features.width * self.parts.shard(part).local
+        return self.part_features.bytes_of(self.parts.shard(part))
 
     def read(self, part: int, *, keep: bool = True, halo: Path | None = None) -> PartSource:
         """A part with its lists in memory; with `keep` its features too, else they are read by row where they lie.

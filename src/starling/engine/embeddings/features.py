@@ -6,16 +6,34 @@ gather gradients and move the rows afterwards.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.features import Features
 from starling.nn.inputs import LearntRows
+
+
+class MovingRows(Protocol):
+    """Learnt rows that a step reads and moves: a table, or what one part of several sees of it."""
+
+    count: int
+    width: int
+
+    def rows(self, index: NDArray[Any], /) -> NDArray[np.float32]:
+        """Rows as they are now, in fresh memory."""
+
+    def all(self) -> NDArray[np.float32]:
+        """All rows: where they are in memory maybe the table itself, which the next update changes."""
+
+    def reading(self, rows: LearntRows, /) -> None:
+        """A step has read these rows: they are to be moved when it ends."""
+
+    def add(self, index: NDArray[Any], gradient: NDArray[np.float32], /) -> None:
+        """One step: move these rows, each named once, by their gradients."""
 
 
 class OwnRows(LearntRows):
@@ -26,7 +44,7 @@ class OwnRows(LearntRows):
     """
 
     def __init__(
-        self, table: EmbeddingTable, index: NDArray[Any] | None, places: Tensor | None = None, *, repeats: bool = False
+        self, table: MovingRows, index: NDArray[Any] | None, places: Tensor | None = None, *, repeats: bool = False
     ) -> None:
         super().__init__()
         self._table, self._index, self.places = table, index, places
@@ -57,7 +75,7 @@ class EmbeddedFeatures(Features):
 
     learnt = True
 
-    def __init__(self, fixed: Features, table: EmbeddingTable, row_of: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, fixed: Features, table: MovingRows, row_of: NDArray[np.int64] | None = None) -> None:
         if row_of is not None and fixed.width < table.width:
             raise ValueError(f"embeddings of {table.width} columns do not fit into {fixed.width} of features")
         self.fixed, self.table, self.row_of = fixed, table, row_of

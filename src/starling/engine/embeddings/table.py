@@ -50,8 +50,8 @@ class EmbeddingTable:
         self.count, self.width, self.rate, self.steps = len(positions), spec.width, 0.01, 0
         self.positions, self._seed = positions, spec.seed
         self._optimizer = SPARSE_OPTIMIZERS[spec.optimizer]()
-        whole = 4 * self.count * self.width * (1 + len(self._optimizer.state))
-        self._resident = spec.memory if spec.memory is not None and whole > spec.memory else None
+        self._whole = 4 * self.count * self.width * (1 + len(self._optimizer.state))
+        self._resident = spec.memory if spec.memory is not None and self._whole > spec.memory else None
         self._files: list[mmap.mmap] = []
         self._under_way: LearntRows | None = None
 
@@ -76,6 +76,11 @@ class EmbeddingTable:
     def on_disk(self) -> bool:
         """Whether rows are in a file."""
         return self._resident is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """What rows and state take in memory, at most."""
+        return self._whole if self._resident is None else self._resident
 
     @property
     def arrays(self) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """`--sync average`: a model for each part, trained alone for some epochs, then the mean of them all (CATGNN §3.3).
 
 A round is `every` epochs, or one of `rounds` equal shares of an epoch. Every part begins it with the common weights and trains on
-its own nodes and its halo; the models are averaged by training nodes, or edges; the mean is, if asked for, corrected on global
-batches, and after epochs it is evaluated, exactly, on the whole graph. A worker takes its parts in turn, so results do not depend
-on how many workers there are: models belong to parts.
+its own nodes and its halo; the models are averaged by training nodes, or edges; the rows that parts have learnt are shown to the
+others; the mean is, if asked for, corrected on global batches, and after epochs it is evaluated, exactly, on the whole graph. A
+worker takes its parts in turn, so results do not depend on how many workers there are: models belong to parts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from starling.plan.background import Background
 from starling.train.averaging.correction import GlobalBatches
 from starling.train.averaging.model_average import ModelSum, carried, flatten, unflatten
 from starling.train.averaging.parts_work import PartsWork, Share
+from starling.train.averaging.row_turns import RowTurns
 from starling.train.journal import Journal
 from starling.train.learning import Learning, schedule_of, updates_of
 from starling.train.optimizers import clock_of, make_optimizer, moments_of, remembered, state_with
@@ -38,7 +39,7 @@ from starling.train.run_directory import SCRATCH
 from starling.train.setup import Setup
 from starling.train.steps import Steps
 
-_MEAN, _CORRECTED, _LOSSES, _FOLDER, _DONE = range(5)
+_MEAN, _CORRECTED, _LOSSES, _FOLDER, _DONE, _SHOWN = range(6)
 """Messages of a round."""
 _CORRECTION, _ALL = -1, -2
 """In place of a part: whose optimiser moves the mean, and what the optimisers of all parts remember in common."""
@@ -68,6 +69,7 @@ class AveragingLoop:
         if self._sync.moments == "average":
             self._carried += self._shared
             self._moments[_ALL] = self._optimizer.state
+        self._rows = RowTurns(setup, journal.team)
         self._global: GlobalBatches | None = None
         self._evaluated = 0
 
@@ -76,6 +78,7 @@ class AveragingLoop:
         epochs, every = self._settings.epochs, self._sync.every or 1
         with self._scratch() as folder:
             self._parts.begin(folder)
+            self._rows.begin(folder, self._tag(_SHOWN))
             if self._sync.correct and self._team.rank == 0:
                 plan = self._parts.plan
                 self._global = GlobalBatches(self._parts.source, plan.layers, plan.seed, plan.batch_size)
@@ -100,7 +103,8 @@ class AveragingLoop:
     def own_state(self) -> dict[str, Any]:
         """What the optimisers of this worker's parts remember."""
         parts = [part for part in self._moments if part not in (_ALL, _CORRECTION)]
-        return {"moments": {part: moments_of(self._optimizer, self._moments[part]) for part in parts}}
+        moments = {part: moments_of(self._optimizer, self._moments[part]) for part in parts}
+        return {"moments": moments, "embedding steps": dict(self._rows.steps)}
 
     def restore(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         """Go on from there; the model has its weights already."""
@@ -110,6 +114,7 @@ class AveragingLoop:
             mine.copy_(kept)  # in place: they are carried along with the weights
         for part, moments in {**own["moments"], _CORRECTION: state["correction"]}.items():
             self._moments[part] = state_with(self._optimizer, moments)
+        self._rows.steps.update(own["embedding steps"])
 
     def _train_epochs(self, epochs: range) -> None:
         """The epochs of a round, or the rounds of an epoch; then evaluate."""
@@ -142,6 +147,7 @@ class AveragingLoop:
         team.phase.enter(f"averaging after epoch {epochs[-1]}")
         with team.ledger.time("reducing"):
             unflatten(models.mean(self._tag(_MEAN), sum(sizes)), self._carried)
+        self._rows.show(self._tag(_SHOWN))  # a mean takes everybody's models: all parts have had their turn
         if self._sync.correct:
             self._correct(epochs[-1], rates[-1])
         return sums
@@ -155,7 +161,8 @@ class AveragingLoop:
         with Background(lessons.batches(epochs, share), stage="preparing batches") as batches:
             for epoch, rate in zip(epochs, rates, strict=True):
                 self._set_rate(rate)
-                sums.append(self._steps.of_part(epoch, lessons.steps(share), batches, place=f"part {part.part}, "))
+                move = self._rows.moved_by(part.part, rate)
+                sums.append(self._steps.of_part(epoch, lessons.steps(share), batches, move, place=f"part {part.part}, "))
         return sums
 
     def _correct(self, epoch: int, rate: float) -> None:

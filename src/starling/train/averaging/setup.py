@@ -13,11 +13,12 @@ from starling.engine.data.shelf import Shelf
 from starling.nn.decoders import LinkModel
 from starling.nn.model import LayeredModel
 from starling.plan.strategy import Strategy
+from starling.train.averaging.embeddings import table_of_parts, with_part_embeddings
 from starling.train.averaging.node_work import NodePartsWork
 from starling.train.averaging.parts_work import PartsPlan
 from starling.train.budget import data_memory
 from starling.train.config import RunConfig
-from starling.train.graph_checks import check_averaged_features, check_data_parallel, check_relation_counts, learns_by_relation
+from starling.train.graph_checks import check_averaged_rows, check_data_parallel, check_relation_counts, learns_by_relation
 from starling.train.setup import (
     Setup,
     Shapes,
@@ -56,17 +57,19 @@ def set_up_averaging(config: RunConfig, team: Team) -> Setup:
     work = NodePartsWork(
         source, room.shelf, parts_plan(config, how, model), room.evaluation, config.run.memory or _CLUSTER_MEMORY
     )
-    return Setup(decided(config, settings, how, shapes, task, sync=config.sync.resolved), task, shapes, model, work)
+    table = table_of_parts(source)
+    final = decided(config, settings, how, shapes, task, table, sync=config.sync.resolved)
+    return Setup(final, task, shapes, model, work, table)
 
 
 def open_averaged(config: RunConfig, team: Team, how: Strategy.Settings) -> PartsSource:
     """Look at all parts; refuses what cannot be averaged over them."""
     source = open_parts_source(config.data.path, team, request_of(config, data_memory(config, team.size)))
-    check_averaged_features(config, source.parts.manifest)
+    check_averaged_rows(config, source.parts.manifest)
     check_data_parallel(config, how)
     if learns_by_relation(config) and source.relations and source.kept is None:  # before a time one may not be there yet
         check_relation_counts(source.total(source.relation_counts()), source.relation_names, source.path)
-    return source
+    return with_part_embeddings(source, config)
 
 
 def averaged_model(config: RunConfig, source: PartsSource, shapes: Shapes) -> nn.Module:

@@ -9,6 +9,7 @@ from starling.core.errors import InputError
 from starling.engine.data.parts_source import PartsSource
 from starling.plan.links.negatives import check_possible
 from starling.plan.links.strategy import check_dealt
+from starling.train.averaging.embeddings import table_of_parts
 from starling.train.averaging.setup import Room, averaged_model, open_averaged, parts_plan
 from starling.train.config import RunConfig
 from starling.train.links.edge_split import EdgeSplit, find_split
@@ -39,8 +40,9 @@ def set_up_averaged_links(config: RunConfig, team: Team) -> Setup:
     room, scores = Room.of(config, training, rule.held_out * how_scored.bytes_an_edge), PartsScores(source, rule, how_scored)
     plan, threads = parts_plan(config, how, model), config.team.threads
     work = LinkPartsWork(training, room.shelf, plan, room.evaluation, task, sizes, scores, threads)
-    final = decided(config, settings, how, shapes, task, sync=config.sync.resolved)
-    return Setup(final, task, shapes, model, work)
+    table = table_of_parts(source)
+    final = decided(config, settings, how, shapes, task, table, sync=config.sync.resolved)
+    return Setup(final, task, shapes, model, work, table)
 
 
 def _check_pairs(config: RunConfig, source: PartsSource, rule: EdgeSplit) -> None:
