@@ -269,7 +269,8 @@ def train(
         typer.Option(
             parser=parse_budget,
             metavar="SIZE",
-            help="Memory of each worker for embeddings; larger ones are in a file of the run directory. Default no limit.",
+            help="Memory of each worker for embeddings; larger ones are in a file of the run directory. Default no limit, with "
+            "--sync average a quarter of a worker's data.",
             **_MODEL,
         ),
     ] = None,

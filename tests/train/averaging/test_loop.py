@@ -345,13 +345,17 @@ def test_a_scratch_folder_that_is_another_for_some_worker_is_refused(place: Path
         run_threads(2, begin)
 
 
-def test_memory_is_kept_to(tmp_path: Path) -> None:
-    """More features than the budget leaves beside the program, and twice what parts may hold of it; evaluation included."""
+@pytest.mark.parametrize("learnt", [0, 128], ids=["features", "learnt rows"])
+def test_memory_is_kept_to(tmp_path: Path, learnt: int) -> None:
+    """More features, or rows and state, than the budget leaves beside the program, twice what parts may hold; evaluation too."""
     memory, nodes = (640 << 20), 60_000
-    graph = trainable_graph(tmp_path / "g", nodes=nodes, features=350, edges=120_000)
-    assert (graph.path / "x.npy").stat().st_size > memory - TRAINING_PROGRAM_BYTES
+    without = ("x",) if learnt else ()
+    graph = trainable_graph(tmp_path / "g", nodes=nodes, features=350, edges=120_000, without=without)
+    beside = memory - TRAINING_PROGRAM_BYTES
+    assert (3 * 4 * nodes * learnt if learnt else (graph.path / "x.npy").stat().st_size) > beside
     path = cut(graph, tmp_path / "cut", 24, np.arange(nodes) * 24 // nodes)
-    given = tables(path, {"run": {"epochs": 1, "evaluate_every": 1, "memory": memory}, "strategy": {"batch_size": 256}})
+    bounded: Tables = {"run": {"epochs": 1, "evaluate_every": 1, "memory": memory}, "strategy": {"batch_size": 256}}
+    given = tables(path, bounded, {"embedding": {"dim": learnt}} if learnt else {})
     script = (
         "import json, sys, starling; print(starling.Trainer(json.loads(sys.argv[1]), run=sys.argv[2]).fit().peak_rss_bytes)"
     )
