@@ -42,7 +42,6 @@ CASES: dict[str, tuple[str, Tables]] = {
     "gcn by relation": ("typed", {"model": {"name": "gcn", "relational": True}, "strategy": {"fanouts": "writes:2,1;*:3,2"}}),
     "one table": ("alike", {"model": {"by_type": True}}),
     "a learnt row": ("bare", {"embedding": {"dim": 0}}),
-    "learnt rows": ("bare", {"embedding": {"dim": 7, "lr": 0.2}}),
     "before": ("typed", {"data": {"before": 3}}),
     "before, weighted": ("typed", {"data": {"before": 3}, "model": {"name": "gcn", "edge_weights": True, "relational": True}}),
 }
