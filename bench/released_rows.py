@@ -55,7 +55,7 @@ def early_rows(path: Path, block_rows: int) -> dict[str, float]:
         neighbours = np.asarray(shard.incoming.neighbours[: offsets[-1]])
         row = np.repeat(np.arange(shard.owned), np.diff(offsets))[neighbours >= shard.owned]
         owner = np.searchsorted(
-            parts.offsets, np.asarray(shard.halo)[neighbours[neighbours >= shard.owned] - shard.owned], "right"
+            parts.offsets, np.asarray(shard.halo_global)[neighbours[neighbours >= shard.owned] - shard.owned], "right"
         )
         waits = np.sum([touched(row[owner == each], bounds) for each in range(1, len(parts) + 1)], axis=0)
         np.add.at(counts, waits, np.diff(bounds))

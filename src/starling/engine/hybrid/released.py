@@ -55,10 +55,21 @@ class _Release:
     """Of the rows that come out."""
 
 
+def worth_releasing(together: TeamSum) -> bool:
+    """Whether some rows can go on before others: there are several blocks, and not all wait for the same messages."""
+    bounds = _bounds(together)
+    return len(bounds) > 2 and together.some_come_early(bounds)
+
+
+def _bounds(together: TeamSum) -> NDArray[np.int64]:
+    """The ends of the blocks of own destinations."""
+    count = together.split.inner.rows
+    return np.append(np.arange(0, count, BLOCK_ROWS), count)
+
+
 def release(together: TeamSum, node: Node, work: RowWork, aggregate: Tensor | None = None) -> Node:
     """The node that row work makes of the sums over a node's rows; `aggregate` are these sums where they are known."""
-    count = together.split.inner.rows
-    bounds = np.append(np.arange(0, count, BLOCK_ROWS), count)
+    bounds = _bounds(together)
     blocks = BlockWork(work, bounds, node.multiplied, own_is_summed=node.own is node.rows, recorded=torch.is_grad_enabled())
     tag = together.exchange.calls.forward() if aggregate is None else None
     before = node.mark if isinstance(node.mark, LateGradient) and together.overlap else None
