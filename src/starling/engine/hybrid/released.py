@@ -104,9 +104,9 @@ class _Released(Function):
             for peer, theirs in coming:
                 for block in together.take(additions, peer, theirs):
                     work.run(block, sums)
-        ctx.job, ctx.summed, ctx.own_shape = job, x[:0], None if own is None else own.shape
+        ctx.job, ctx.summed, ctx.own_shape = job, x.new_empty(0, x.shape[1]), None if own is None else own.shape
         ctx.save_for_backward(*work.put_away())
-        return work.results
+        return work.take_results()
 
     @staticmethod
     @once_differentiable
@@ -139,10 +139,8 @@ class _Back:
         self._job, self._exchange, gradient = job, job.sum.exchange, job.work.sum_gradient
         self._tag = Calls.backward(job.tag or 0)
         self._coming: Blocks = iter(())
-        if gradient is not None:
-            self._coming = self._exchange.receive_for_own(
-                gradient, self._tag
-            )  # asked for before anything is sent or waited for
+        if gradient is not None:  # asked for before anything is sent or waited for
+            self._coming = self._exchange.receive_for_own(gradient, self._tag)
         edges, bounds = job.sum.split.peers, job.work.bounds
         self._needs = {
             peer: touched(edges[peer].rows if peer in edges else NO_ROWS, bounds) for peer in self._exchange.team.peers
