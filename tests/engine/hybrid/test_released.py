@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,15 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd import Function
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid import released
 from starling.engine.hybrid.block_work import BlockWork
+from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.team_sum import TeamSum
+from starling.nn.gather import Copy
+from starling.nn.row_work import Node, RowWork
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
+from starling.train.setup import set_up
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn, learn_together, steps
 from tests.support.ranks import run_ranks
 from tests.support.trainable import trainable_graph
@@ -242,3 +248,38 @@ def test_blocks_that_all_wait_for_the_same_are_not_worth_it(rows: dict[int, list
     edges = {peer: SimpleNamespace(rows=np.array(mine)) for peer, mine in rows.items()}
     together: Any = SimpleNamespace(split=SimpleNamespace(peers=edges))
     assert SOME_COME_EARLY(together, np.array([0, 5, 10])) is early
+
+
+class _Given(Function):
+    """Rows that lie in an array, as something that was computed."""
+
+    @staticmethod
+    def forward(ctx: Any, start: Tensor, boxed: list[Any]) -> Tensor:
+        return torch.from_numpy(boxed.pop())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> Any:
+        raise AssertionError("nobody asks")
+
+
+def test_summed_rows_are_not_kept_for_the_backward_pass(parts: dict[str, Path], few_rows: list[int]) -> None:
+    """A sum needs none of its rows again, nor does row work that only adds to it."""
+    bias = nn.Linear(1, 4)
+
+    def work(team: Team) -> bool:
+        setup = set_up(config_of(parts["edge-cut"], 2, MODELS["gcn of three layers"]), team)
+        view = next(iter(setup.work.batches(1))).views[1]
+        assert isinstance(view.exchange, TeamExchange)
+        array = np.ones((view.exchange.traffic.owned, 4), np.float32)
+        boxed, gone = [array], weakref.ref(array)
+        del array
+        rows = _Given.apply(torch.zeros(1, requires_grad=True), boxed)  # type: ignore[no-untyped-call]
+        node = Node(rows, rows, multiplied=True)
+        del rows
+        add = RowWork(lambda _first, _node, aggregate: Node(aggregate + bias.bias, aggregate), (bias,))
+        node = view.aggregate_then(Copy(), "sum", node, add)
+        assert node.rows.requires_grad
+        return gone() is None
+
+    assert run_threads(2, work) == [True, True]
+    assert few_rows
