@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -55,7 +56,7 @@ def early_rows(path: Path, block_rows: int) -> dict[str, float]:
         neighbours = np.asarray(shard.incoming.neighbours[: offsets[-1]])
         row = np.repeat(np.arange(shard.owned), np.diff(offsets))[neighbours >= shard.owned]
         owner = np.searchsorted(
-            parts.offsets, np.asarray(shard.halo)[neighbours[neighbours >= shard.owned] - shard.owned], "right"
+            parts.offsets, np.asarray(shard.halo_global)[neighbours[neighbours >= shard.owned] - shard.owned], "right"
         )
         waits = np.sum([touched(row[owner == each], bounds) for each in range(1, len(parts) + 1)], axis=0)
         np.add.at(counts, waits, np.diff(bounds))
@@ -161,6 +162,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces go whoever ends this
     if not options.render:
         measure(options)
     write_table("engine.md", "released_rows", table(read_lines(RESULTS)))

@@ -49,7 +49,7 @@ def in_blocks(net: Net, forward: Sequence[int], backward: Sequence[int]) -> list
     for block in forward:
         work.run(block, sums)
     saved = work.put_away()
-    rows, apart = work.results
+    rows, apart = work.take_results()
     assert apart is not None
     assert work.multiplied
     work.begin_backward(saved, rows_gradient, own_gradient, sums)
@@ -146,7 +146,7 @@ def test_a_result_that_is_saved_is_kept_once() -> None:
     for block in range(3):
         work.run(block, sums)
     saved = work.put_away()
-    rows, apart = work.results
+    rows, apart = work.take_results()
     assert apart is None
     places = {tensor.untyped_storage().data_ptr() for tensor in saved}
     assert places == {whole.untyped_storage().data_ptr() for whole in (sums, own, rows)}

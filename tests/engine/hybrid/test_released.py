@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import random
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd import Function
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid import released
 from starling.engine.hybrid.block_work import BlockWork
+from starling.engine.hybrid.exchange import TeamExchange
+from starling.engine.hybrid.team_sum import TeamSum
+from starling.nn.gather import Copy
+from starling.nn.row_work import Node, RowWork
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
+from starling.train.setup import set_up
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn, learn_together, steps
 from tests.support.ranks import run_ranks
 from tests.support.trainable import trainable_graph
 
+SOME_COME_EARLY = TeamSum.some_come_early
 MODELS: dict[str, dict[str, Any]] = {
     "gcn of three layers": {"name": "gcn", "layers": 3, "hidden": 8, "dropout": 0.3},
     "gcn that widens": {"name": "gcn", "layers": 3, "hidden": 24, "dropout": 0.0},
@@ -42,9 +51,10 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Blocks of five rows; gives the numbers of blocks that were released."""
+    """Blocks of five rows, worth it or not; gives the numbers of blocks that were released."""
     counts: list[int] = []
     monkeypatch.setattr(released, "BLOCK_ROWS", 5)
+    monkeypatch.setattr(TeamSum, "some_come_early", lambda *_: True)
     real = BlockWork.begin
 
     def begin(self: BlockWork, *given: Any, **more: Any) -> None:
@@ -118,16 +128,19 @@ def test_neither_the_order_of_arrival_nor_overlap_changes_a_bit(
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("model", ["gcn of three layers", "sage of three layers", "gin"])
 def test_blocks_have_the_gradients_of_whole_layers(
-    parts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, model: str, workers: int
+    parts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, few_rows: list[int], model: str, workers: int
 ) -> None:
     config = config_of(parts["edge-cut"], workers, MODELS[model])
     in_blocks = steps(config)
-    monkeypatch.setattr(released, "BLOCK_ROWS", 1000)
+    assert few_rows
+    monkeypatch.setattr(TeamSum, "some_come_early", lambda *_: False)
+    few_rows.clear()
     np.testing.assert_allclose(in_blocks, steps(config), rtol=1e-4, atol=1e-6)
+    assert not few_rows
 
 
 def learn_in_a_process(team: Team, path: str, run: str, overlap: bool) -> list[float]:
-    released.BLOCK_ROWS = 5
+    released.BLOCK_ROWS, TeamSum.some_come_early = 5, lambda *_: True  # type: ignore[method-assign]
     config = config_of(Path(path), team.size, MODELS["sage of three layers"], overlap=overlap)
     return list(learn(team, config, Path(run)).losses)
 
@@ -155,6 +168,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_blocks_go_on_when_their_last_message_was_added(line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The middle worker: both its blocks wait, each for one neighbour. The outer ones: one block waits, the other does not."""
+    monkeypatch.setattr(TeamSum, "some_come_early", SOME_COME_EARLY)
     events: dict[int, list[str]] = {rank: [] for rank in range(3)}
     here = threading.local()
 
@@ -218,3 +232,54 @@ def _without_setup(events: list[str]) -> list[str]:
     """From the first block to the last."""
     blocks = [number for number, event in enumerate(events) if "run" in event]
     return events[blocks[0] : blocks[-1] + 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "early"),
+    [
+        ({1: [0, 5], 2: [9, 1]}, False),  # both blocks wait for both
+        ({1: [0, 5], 2: [9]}, True),
+        ({1: [0]}, True),
+        ({1: [0, 9]}, False),
+        ({}, False),  # nobody has anything to add: all go on at once
+    ],
+)
+def test_blocks_that_all_wait_for_the_same_are_not_worth_it(rows: dict[int, list[int]], early: bool) -> None:
+    edges = {peer: SimpleNamespace(rows=np.array(mine)) for peer, mine in rows.items()}
+    together: Any = SimpleNamespace(split=SimpleNamespace(peers=edges))
+    assert SOME_COME_EARLY(together, np.array([0, 5, 10])) is early
+
+
+class _Given(Function):
+    """Rows that lie in an array, as something that was computed."""
+
+    @staticmethod
+    def forward(ctx: Any, start: Tensor, boxed: list[Any]) -> Tensor:
+        return torch.from_numpy(boxed.pop())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> Any:
+        raise AssertionError("nobody asks")
+
+
+def test_summed_rows_are_not_kept_for_the_backward_pass(parts: dict[str, Path], few_rows: list[int]) -> None:
+    """A sum needs none of its rows again, nor does row work that only adds to it."""
+    bias = nn.Linear(1, 4)
+
+    def work(team: Team) -> bool:
+        setup = set_up(config_of(parts["edge-cut"], 2, MODELS["gcn of three layers"]), team)
+        view = next(iter(setup.work.batches(1))).views[1]
+        assert isinstance(view.exchange, TeamExchange)
+        array = np.ones((view.exchange.traffic.owned, 4), np.float32)
+        boxed, gone = [array], weakref.ref(array)
+        del array
+        rows = _Given.apply(torch.zeros(1, requires_grad=True), boxed)  # type: ignore[no-untyped-call]
+        node = Node(rows, rows, multiplied=True)
+        del rows
+        add = RowWork(lambda _first, _node, aggregate: Node(aggregate + bias.bias, aggregate), (bias,))
+        node = view.aggregate_then(Copy(), "sum", node, add)
+        assert node.rows.requires_grad
+        return gone() is None
+
+    assert run_threads(2, work) == [True, True]
+    assert few_rows

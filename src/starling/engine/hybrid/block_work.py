@@ -54,6 +54,23 @@ class _Saved:
         return self.tensors[number]
 
 
+class _InOrder:
+    """Gradients of some weights, added in the order of blocks, whichever is done first."""
+
+    def __init__(self, weights: int) -> None:
+        self.totals: list[Tensor | None] = [None] * weights
+        self._early: dict[int, Sequence[Tensor | None]] = {}
+        self._next = 0
+
+    def add(self, block: int, gradients: Sequence[Tensor | None]) -> None:
+        self._early[block] = gradients
+        while self._next in self._early:
+            for number, gradient in enumerate(self._early.pop(self._next)):
+                total = self.totals[number]
+                self.totals[number] = gradient if total is None else total if gradient is None else total + gradient
+            self._next += 1
+
+
 class BlockWork:
     """Blocks are the rows between `bounds`. `own_is_summed`: what destinations keep of themselves are the rows that are summed."""
 
@@ -117,11 +134,9 @@ class BlockWork:
         saved, self._saved.tensors, self._own = self._saved.tensors, [], None
         return saved
 
-    @property
-    def results(self) -> tuple[Tensor, Tensor | None]:
-        """The rows of all blocks, and what destinations keep where that is apart from them; they go to the caller."""
-        rows, *apart = self._results
-        self._results = []
+    def take_results(self) -> tuple[Tensor, Tensor | None]:
+        """The rows of all blocks, and what destinations keep where that is apart from them; they are the caller's from here on."""
+        (rows, *apart), self._results = self._results, []
         return rows, apart[0] if apart else None
 
     def _leave(self, node: Node, first: int, stop: int) -> list[Tensor]:
@@ -155,9 +170,7 @@ class BlockWork:
         if self.sum_learns:
             self.sum_gradient = torch.empty(int(self.bounds[-1]), summed.shape[1], dtype=accumulator(summed))
         self._saved.tensors, self._given = list(saved), [rows] if own is None else [rows, own]
-        self._totals: list[Tensor | None] = [None] * len(self._weights)
-        self._waiting: dict[int, tuple[Tensor | None, ...]] = {}
-        self._next = 0
+        self._weight_gradients = _InOrder(len(self._weights))
 
     def run_backward(self, block: int) -> None:
         """Run a block backwards."""
@@ -171,17 +184,12 @@ class BlockWork:
             if self.own_gradient is None:
                 self.own_gradient = found["own"].new_zeros(int(self.bounds[-1]), *found["own"].shape[1:])
             self.own_gradient[first:stop] = found["own"]
-        self._waiting[block] = tuple(weights)
-        while self._next in self._waiting:  # in the order of blocks, whichever is done first
-            for number, gradient in enumerate(self._waiting.pop(self._next)):
-                total = self._totals[number]
-                self._totals[number] = gradient if total is None else total if gradient is None else total.add_(gradient)
-            self._next += 1
+        self._weight_gradients.add(block, weights)
 
     def end_backward(self, wanted: Sequence[bool]) -> list[Tensor | None]:
         """Gradients of all weights of the row work, None of those that are not wanted; nothing else is kept any longer."""
-        made = iter(self._totals)
-        self._saved.tensors, self._given, self._totals, self.sum_gradient, self.own_gradient = [], [], [], None, None
+        made = iter(self._weight_gradients.totals)
+        self._saved.tensors, self._given, self.sum_gradient, self.own_gradient = [], [], None, None
         return [next(made) if learns else None for learns in wanted]
 
 

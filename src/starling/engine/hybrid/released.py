@@ -55,10 +55,21 @@ class _Release:
     """Of the rows that come out."""
 
 
+def worth_releasing(together: TeamSum) -> bool:
+    """Whether some rows can go on before others: there are several blocks, and not all wait for the same messages."""
+    bounds = _bounds(together)
+    return len(bounds) > 2 and together.some_come_early(bounds)
+
+
+def _bounds(together: TeamSum) -> NDArray[np.int64]:
+    """The ends of the blocks of own destinations."""
+    count = together.split.inner.rows
+    return np.append(np.arange(0, count, BLOCK_ROWS), count)
+
+
 def release(together: TeamSum, node: Node, work: RowWork, aggregate: Tensor | None = None) -> Node:
     """The node that row work makes of the sums over a node's rows; `aggregate` are these sums where they are known."""
-    count = together.split.inner.rows
-    bounds = np.append(np.arange(0, count, BLOCK_ROWS), count)
+    bounds = _bounds(together)
     blocks = BlockWork(work, bounds, node.multiplied, own_is_summed=node.own is node.rows, recorded=torch.is_grad_enabled())
     tag = together.exchange.calls.forward() if aggregate is None else None
     before = node.mark if isinstance(node.mark, LateGradient) and together.overlap else None
@@ -93,9 +104,9 @@ class _Released(Function):
             for peer, theirs in coming:
                 for block in together.take(additions, peer, theirs):
                     work.run(block, sums)
-        ctx.job, ctx.summed, ctx.own_shape = job, x[:0], None if own is None else own.shape
+        ctx.job, ctx.summed, ctx.own_shape = job, x.new_empty(0, x.shape[1]), None if own is None else own.shape
         ctx.save_for_backward(*work.put_away())
-        return work.results
+        return work.take_results()
 
     @staticmethod
     @once_differentiable
@@ -128,10 +139,8 @@ class _Back:
         self._job, self._exchange, gradient = job, job.sum.exchange, job.work.sum_gradient
         self._tag = Calls.backward(job.tag or 0)
         self._coming: Blocks = iter(())
-        if gradient is not None:
-            self._coming = self._exchange.receive_for_own(
-                gradient, self._tag
-            )  # asked for before anything is sent or waited for
+        if gradient is not None:  # asked for before anything is sent or waited for
+            self._coming = self._exchange.receive_for_own(gradient, self._tag)
         edges, bounds = job.sum.split.peers, job.work.bounds
         self._needs = {
             peer: touched(edges[peer].rows if peer in edges else NO_ROWS, bounds) for peer in self._exchange.team.peers

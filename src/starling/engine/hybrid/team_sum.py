@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.additions import Additions
+from starling.engine.hybrid.additions import Additions, touched
 from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
 from starling.kernels.mapped import sum_lists
@@ -60,6 +60,11 @@ class TeamSum:
         """What the others' rows add to the sums."""
         peers = {peer: self.split.peers[peer].rows for peer in self.exchange.team.peers if peer in self.split.peers}
         return Additions(out, peers, bounds)
+
+    def some_come_early(self, bounds: NDArray[np.int64]) -> bool:
+        """Whether some block of sums waits for fewer than all others that have something to add."""
+        waits = [touched(edges.rows, bounds) for edges in self.split.peers.values()]
+        return bool(waits) and not np.all(waits)
 
     def take(self, additions: Additions, peer: int, block: Tensor) -> NDArray[np.int64]:
         """Sum a worker's block of rows; the blocks of sums that are complete by it."""

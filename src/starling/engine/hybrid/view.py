@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from starling.engine.hybrid import released
 from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.released import release
+from starling.engine.hybrid.released import release, worth_releasing
 from starling.engine.hybrid.team_sum import Blocks, SumTogether, TeamSum
 from starling.kernels.spmm import Coefficients
 from starling.nn.gather import Copy, Gather, Reduce
@@ -41,7 +40,7 @@ class TeamView(View):
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
         """Blocks of rows go on as soon as they are complete, where a sum or mean of copied rows is split by owners."""
         together = self._together(gather, reduce, node.rows)
-        if together is None or together.exchange.team.size == 1 or together.split.inner.rows <= released.BLOCK_ROWS:
+        if together is None or not worth_releasing(together):
             return super().aggregate_then(gather, reduce, node, work)
         here = self._is_here(node.rows)
         return release(together, node, work, self.aggregate(gather, reduce, node.rows) if here else None)
