@@ -31,7 +31,7 @@ from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, conf
 from tests.support.ranks import run_ranks
 from tests.support.trainable import trainable_graph
 
-SOME_COME_EARLY = TeamSum.some_come_early
+AS_SHIPPED = {name: getattr(released, name) for name in ("LEAST_COMING", "LEAST_EARLY")}
 MODELS: dict[str, dict[str, Any]] = {
     "gcn of three layers": {"name": "gcn", "layers": 3, "hidden": 8, "dropout": 0.3},
     "gcn that widens": {"name": "gcn", "layers": 3, "hidden": 24, "dropout": 0.0},
@@ -54,7 +54,8 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Blocks of five rows, worth it or not; gives the numbers of blocks that were released."""
     counts: list[int] = []
     monkeypatch.setattr(released, "BLOCK_ROWS", 5)
-    monkeypatch.setattr(TeamSum, "some_come_early", lambda *_: True)
+    for name in ("LEAST_COMING", "LEAST_EARLY"):
+        monkeypatch.setattr(released, name, 0.0)
     real = BlockWork.begin
 
     def begin(self: BlockWork, *given: Any, **more: Any) -> None:
@@ -133,14 +134,14 @@ def test_blocks_have_the_gradients_of_whole_layers(
     config = config_of(parts["edge-cut"], workers, MODELS[model])
     in_blocks = steps(config)
     assert few_rows
-    monkeypatch.setattr(TeamSum, "some_come_early", lambda *_: False)
+    monkeypatch.setattr(released, "LEAST_EARLY", 2.0)
     few_rows.clear()
     np.testing.assert_allclose(in_blocks, steps(config), rtol=1e-4, atol=1e-6)
     assert not few_rows
 
 
 def learn_in_a_process(team: Team, path: str, run: str, overlap: bool) -> list[float]:
-    released.BLOCK_ROWS, TeamSum.some_come_early = 5, lambda *_: True  # type: ignore[method-assign]
+    released.BLOCK_ROWS, released.LEAST_COMING, released.LEAST_EARLY = 5, 0.0, 0.0
     config = config_of(Path(path), team.size, MODELS["sage of three layers"], overlap=overlap)
     return list(learn(team, config, Path(run)).losses)
 
@@ -168,7 +169,8 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_blocks_go_on_when_their_last_message_was_added(line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The middle worker: both its blocks wait, each for one neighbour. The outer ones: one block waits, the other does not."""
-    monkeypatch.setattr(TeamSum, "some_come_early", SOME_COME_EARLY)
+    for name, least in AS_SHIPPED.items():
+        monkeypatch.setattr(released, name, least)
     events: dict[int, list[str]] = {rank: [] for rank in range(3)}
     here = threading.local()
 
@@ -237,17 +239,36 @@ def _without_setup(events: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("rows", "early"),
     [
-        ({1: [0, 5], 2: [9, 1]}, False),  # both blocks wait for both
-        ({1: [0, 5], 2: [9]}, True),
-        ({1: [0]}, True),
-        ({1: [0, 9]}, False),
-        ({}, False),  # nobody has anything to add: all go on at once
+        ({1: [0, 5], 2: [9, 1]}, 0.0),  # both blocks wait for both
+        ({1: [0, 5], 2: [9]}, 0.5),
+        ({1: [0]}, 0.6),
+        ({1: [0, 9]}, 0.0),
+        ({1: [0], 2: [9]}, 1.0),
+        ({}, 0.0),  # nobody has anything to add: all go on at once
     ],
 )
-def test_blocks_that_all_wait_for_the_same_are_not_worth_it(rows: dict[int, list[int]], early: bool) -> None:
+def test_the_share_of_rows_that_need_not_wait_for_all(rows: dict[int, list[int]], early: float) -> None:
     edges = {peer: SimpleNamespace(rows=np.array(mine)) for peer, mine in rows.items()}
     together: Any = SimpleNamespace(split=SimpleNamespace(peers=edges))
-    assert SOME_COME_EARLY(together, np.array([0, 5, 10])) is early
+    bounds = np.array([0, 4, 10]) if early == 0.6 else np.array([0, 5, 10])
+    assert TeamSum.early_share(together, bounds) == early
+
+
+@pytest.mark.parametrize(("mirrors", "early", "worth"), [(1, 0.1, True), (0, 0.1, False), (1, 0.09, False)])
+def test_blocks_are_for_layers_with_messages_and_early_rows(
+    monkeypatch: pytest.MonkeyPatch, mirrors: int, early: float, worth: bool
+) -> None:
+    for name, least in AS_SHIPPED.items():
+        monkeypatch.setattr(released, name, least)
+    traffic = SimpleNamespace(mirrors=mirrors)
+    together: Any = SimpleNamespace(
+        split=SimpleNamespace(inner=SimpleNamespace(rows=10)),
+        exchange=SimpleNamespace(traffic=traffic),
+        early_share=lambda bounds: early,
+    )
+    assert released.worth_releasing(together) is worth
+    monkeypatch.setattr(released, "BLOCK_ROWS", 10)
+    assert not released.worth_releasing(together)
 
 
 class _Given(Function):

@@ -28,8 +28,11 @@ from starling.kernels.adjacency import NO_ROWS
 from starling.nn.ops.arrays import applied
 from starling.nn.row_work import Node, RowWork
 
-BLOCK_ROWS = 8192
-"""Rows of a block: so many that what is done once a block costs little beside its products."""
+BLOCK_ROWS = 2048
+"""Rows of a block: so few that they stay in the cache from one step of row work to the next, and that cuts touch few blocks."""
+LEAST_COMING, LEAST_EARLY = 0.1, 0.1
+"""Rows that come, and rows in blocks that need not wait for all of them, to each own row: with fewer of either a layer is not cut
+into blocks, which cost more than they can gain (bench/released_rows.py)."""
 
 
 @dataclass(eq=False)
@@ -56,9 +59,10 @@ class _Release:
 
 
 def worth_releasing(together: TeamSum) -> bool:
-    """Whether some rows can go on before others: there are several blocks, and not all wait for the same messages."""
-    bounds = _bounds(together)
-    return len(bounds) > 2 and together.some_come_early(bounds)
+    """Whether rows that go on early can make up for the price of blocks: there are some, and messages worth waiting for."""
+    bounds, rows = _bounds(together), together.split.inner.rows
+    many_come = together.exchange.traffic.mirrors >= LEAST_COMING * rows
+    return len(bounds) > 2 and many_come and together.early_share(bounds) >= LEAST_EARLY
 
 
 def _bounds(together: TeamSum) -> NDArray[np.int64]:

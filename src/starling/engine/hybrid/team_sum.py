@@ -61,10 +61,10 @@ class TeamSum:
         peers = {peer: self.split.peers[peer].rows for peer in self.exchange.team.peers if peer in self.split.peers}
         return Additions(out, peers, bounds)
 
-    def some_come_early(self, bounds: NDArray[np.int64]) -> bool:
-        """Whether some block of sums waits for fewer than all others that have something to add."""
+    def early_share(self, bounds: NDArray[np.int64]) -> float:
+        """The share of the sums that lie in blocks which wait for fewer than all others that have something to add."""
         waits = [touched(edges.rows, bounds) for edges in self.split.peers.values()]
-        return bool(waits) and not np.all(waits)
+        return float(np.diff(bounds)[~np.all(waits, axis=0)].sum() / bounds[-1]) if waits else 0.0
 
     def take(self, additions: Additions, peer: int, block: Tensor) -> NDArray[np.int64]:
         """Sum a worker's block of rows; the blocks of sums that are complete by it."""
