@@ -3,7 +3,7 @@
     python bench/released_rows.py 200k=PARTS mesh=DATA/mesh_mdual.npz [--rates 1gbit] [--rounds 3]
     python bench/released_rows.py --render          # only write the table anew
 
-Each place is a parts directory, or a file of edges that is cut into four parts, with random features and labels.
+Each place is a parts directory, or a file of edges that is cut into parts, with random features and labels.
 A worker a part, of one thread, trains a GCN of three layers; runs with and without blocks take turns. "Early" are rows whose block
 waits for none, or not for all, of the other workers: their share says what there is to gain. With --rates each worker is a host of
 its own behind a link of that rate (network.py), else they share memory. Medians of all epochs but a run's first, of the worker in
@@ -86,12 +86,12 @@ def measure(options: argparse.Namespace) -> None:
     for place in options.places:
         name, _, path = place.partition("=")
         with tempfile.TemporaryDirectory(prefix="starling-released-") as folder:
-            parts = made_parts(Path(path), Path(folder)) if path.endswith(".npz") else Path(path).resolve()
+            parts = made_parts(Path(path), Path(folder), options.workers) if path.endswith(".npz") else Path(path).resolve()
             measure_one(name, parts, options)
 
 
-def made_parts(file: Path, folder: Path) -> Path:
-    """A graph of given edges with 100 random features and 16 random labels, in four parts."""
+def made_parts(file: Path, folder: Path, count: int) -> Path:
+    """A graph of given edges with 100 random features and 16 random labels, in parts."""
     archive, draw = np.load(file), np.random.default_rng(0)
     nodes = int(archive["num_nodes"])
     np.save(folder / "edges.npy", archive["edge_index"].T)
@@ -99,7 +99,7 @@ def made_parts(file: Path, folder: Path) -> Path:
     np.save(folder / "y.npy", draw.integers(0, 16, nodes))
     tables = ("--features", folder / "x.npy", "--labels", folder / "y.npy", "--split", "60/20/20")
     starling("import", folder / "edges.npy", "--undirected", *tables, "-o", folder / "graph")
-    starling("partition", folder / "graph", "-p", 4, "-o", folder / "parts")
+    starling("partition", folder / "graph", "-p", count, "-o", folder / "parts")
     return folder / "parts"
 
 
@@ -156,6 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("places", nargs="*", metavar="NAME=PARTS")
     parser.add_argument("--rates", default="", help="such as 1gbit,100mbit; without, shared memory")
+    parser.add_argument("--workers", type=int, default=2, help="parts that a file of edges is cut into, a worker each")
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=8)

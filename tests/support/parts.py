@@ -136,15 +136,23 @@ def check_node_map(case: Case, parts: Parts) -> None:
 
 
 def expected_order(case: Case, parts: Parts) -> np.ndarray:
-    """Positions by part, sub-part, type, locality. Which sub-part a node is in is found before types count."""
+    """Positions by part, sub-part, type, inner before boundary, locality. Sub-parts are found by locality alone."""
     keys = [np.arange(case.nodes), case.locality, case.owner]
     order = np.lexsort(keys)
-    if case.types is None:
-        return order
     sub_part = np.empty(case.nodes, int)
     bounds = [bound for record in parts.manifest.shards for bound in record.sub_offsets[:-1]]
     sub_part[order] = np.searchsorted(bounds, np.arange(case.nodes), side="right")
-    return np.lexsort([*keys[:2], case.types, sub_part, case.owner])
+    types = np.zeros(case.nodes) if case.types is None else case.types
+    return np.lexsort([*keys[:2], expected_boundary(case), types, sub_part, case.owner])
+
+
+def expected_boundary(case: Case) -> np.ndarray:
+    """0 for inner nodes, 1 for those that another part reads, 2 for both, 3 for those that read one; in a vertex-cut 0 for all."""
+    crossing = case.pairs[case.owner[case.pairs[:, 0]] != case.owner[case.pairs[:, 1]]]
+    if case.edge_part is not None:
+        crossing = crossing[:0]
+    read, reads = (np.isin(np.arange(case.nodes), crossing[:, side]) for side in (0, 1))
+    return np.select([read & reads, read, reads], [2, 1, 3])
 
 
 def check_shard(case: Case, parts: Parts, part: int) -> None:

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from starling.nn.view import View
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +35,13 @@ class Node:
 class RowWork:
     """`run(first, node, aggregate)`: some destinations' rows, from number `first` on, by their own and their aggregates.
 
-    No row of the result may depend on another's. `modules` have all weights that are used.
+    No row of the result may depend on another's. `modules` have all weights that are used. `reader` is the view that sums the
+    result, by the same kind of gather as the one before; None where it is not summed next.
     """
 
     run: Callable[[int, Node, Tensor], Node]
     modules: tuple[nn.Module, ...]
+    reader: View | None = None
 
     @property
     def weights(self) -> tuple[nn.Parameter, ...]:

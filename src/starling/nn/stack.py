@@ -124,7 +124,7 @@ class Stack(LayeredModel):
             h = self._followed(index, view, layer.update(view, node, aggregate), None, first)
             return following.transform(after, h) if whole else _alone(h)
 
-        return RowWork(run, (layer, self.norms[index], following)), whole
+        return RowWork(run, (layer, self.norms[index], following), after if whole else None), whole
 
     def _entered(self, view: View, x: Tensor) -> Tensor:
         """The first layer's input rows."""

@@ -1,6 +1,6 @@
 """From an assignment to parts: who owns what becomes shards on disk, out of core.
 
-1. Look at the edges once (degrees), number the nodes by part, sub-part, type and locality.
+1. Look at the edges once (degrees, cuts), number the nodes by part, sub-part, type, inner before boundary, and locality.
 2. Stream the edges into buckets on disk and sort them by the row they feed (entries.py).
 3. One part at a time: find its halo, write its in-edges, their transpose, degrees and positions.
 4. Tell every part which of its rows the others hold, and cut the node tables.
@@ -39,6 +39,7 @@ from starling.store.shard_layout import (
 from starling.store.sharding.budget import LEAST_WORKING_MEMORY, Budget
 from starling.store.sharding.entries import sort_edges
 from starling.store.sharding.in_edges import InEdgesWriter
+from starling.store.sharding.inner_first import Crossings, order_inner_first
 from starling.store.sharding.locality import streamed_locality
 from starling.store.sharding.node_order import NodeOrder, order_nodes, sub_part_offsets
 from starling.store.sharding.node_tables import NodeTableCutter
@@ -101,8 +102,7 @@ def build_parts(
     _check(graph, assigned, settings)
     scratch = staging / "scratch"
     scratch.mkdir()
-    survey = survey_edges(graph.edge_stream(), threads=threads, progress=progress)
-    order, ranges = _number_nodes(graph, assignment_directory, survey, sub_parts, progress)
+    survey, order, ranges = _number_nodes(graph, assignment_directory, settings, progress)
     order.save(staging)
     shards = [staging / shard_name(part) for part in range(assigned.parts)]
     entries = sort_edges(
@@ -183,10 +183,12 @@ class _Ranges:
 
 
 def _number_nodes(
-    graph: Graph, assignment_directory: Path, survey: Survey, sub_parts: int, progress: Progress
-) -> tuple[NodeOrder, list[_Ranges]]:
+    graph: Graph, assignment_directory: Path, settings: ShardSettings, progress: Progress
+) -> tuple[Survey, NodeOrder, list[_Ranges]]:
     # The assignment is not kept: its files are mapped, and their pages would count for as long as they are.
-    assignment, _ = load_assignment(assignment_directory)
+    assignment, assigned = load_assignment(assignment_directory)
+    crossings = Crossings.between(assignment.owner) if assigned.kind == "edge-cut" else None
+    survey = survey_edges(graph.edge_stream(), crossings=crossings, threads=settings.threads, progress=progress)
     locality: NDArray[Any] | None = assignment.locality
     if locality is None:
         locality = streamed_locality(graph.edge_stream(), assignment.owner, survey, progress=progress)
@@ -194,13 +196,16 @@ def _number_nodes(
         raise InputError(f"{assignment_directory} has a negative locality, which ranks nothing. Partition again.")
     order = order_nodes(assignment.owner, assignment.parts, locality)
     del assignment, locality
-    # Sub-parts are cut from the order that keeps neighbours together; only then does the type of a node count.
-    sub_offsets = [sub_part_offsets(order, part, sub_parts, survey.in_degree) for part in range(order.parts)]
+    # Sub-parts are cut from the order that keeps neighbours together; only then do crossings and types count.
+    sub_offsets = [sub_part_offsets(order, part, settings.sub_parts, survey.in_degree) for part in range(order.parts)]
+    if crossings is not None:
+        order_inner_first(order, sub_offsets, crossings)
+        del crossings
     type_offsets = [np.empty(0, np.int64)] * order.parts
     if graph.manifest.node_types:
         codes = read_types(graph.path, graph.manifest)
         type_offsets = order_by_type(order, sub_offsets, codes, len(graph.manifest.node_types))
-    return order, [_Ranges(subs, types) for subs, types in zip(sub_offsets, type_offsets, strict=True)]
+    return survey, order, [_Ranges(subs, types) for subs, types in zip(sub_offsets, type_offsets, strict=True)]
 
 
 def _build_shard(

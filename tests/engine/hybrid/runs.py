@@ -55,12 +55,18 @@ def small_graph(path: Path, *, nodes: int = 61, edges: int = 260, without_x: boo
 
 
 def cut(
-    graph: Graph, folder: Path, parts: int, owner: NDArray[Any], edge_part: NDArray[Any] | None = None, halo_hops: int = 1
+    graph: Graph,
+    folder: Path,
+    parts: int,
+    owner: NDArray[Any],
+    edge_part: NDArray[Any] | None = None,
+    halo_hops: int = 1,
+    locality: NDArray[Any] | None = None,
 ) -> Path:
     """A parts directory out of given owners; a vertex-cut if edges have parts too."""
     kind: Any = "edge-cut" if edge_part is None else "vertex-cut"
     spread = None if edge_part is None else edge_part.astype(np.uint16)
-    assignment = Assignment(kind, parts, owner.astype(np.int32), spread)
+    assignment = Assignment(kind, parts, owner.astype(np.int32), spread, locality)
     (folder / "parts").mkdir(parents=True)
     assigned = write_assignment(folder / "assignment", assignment, graph.manifest.edges)
     build_parts(graph, assigned, folder / "parts", halo_hops=halo_hops)

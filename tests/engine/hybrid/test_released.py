@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -155,40 +155,38 @@ def test_processes_learn_the_same_bits_over_every_transport(parts: dict[str, Pat
             assert losses == expected
 
 
-# ---- a line of nodes in three parts: what goes on when, by hand ----
+# ---- a band of nodes in three parts: what goes on and leaves when, by hand ----
 
 
 @pytest.fixture(scope="module")
-def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty nodes, each joined to the next; parts are tens of them, so that blocks of five touch one cut at most."""
-    folder = tmp_path_factory.mktemp("line")
-    ends = np.stack([np.arange(29), np.arange(1, 30)], axis=1)
-    graph = trainable_graph(folder / "graph", nodes=30, edges=ends, without=("val",))
-    return cut(graph, folder, 3, np.arange(30) // 10)
+def band(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty nodes in a row, each joined to the next five; parts are tens of them, so that blocks of five touch one cut at most."""
+    folder = tmp_path_factory.mktemp("band")
+    ends = np.concatenate([np.stack([np.arange(30 - step), np.arange(step, 30)], axis=1) for step in range(1, 6)])
+    graph = trainable_graph(folder / "graph", nodes=30, edges=np.concatenate([ends, ends[:, ::-1]]), without=("val",))
+    return cut(graph, folder, 3, np.arange(30) // 10, locality=np.arange(30, dtype=np.int32))
 
 
-def test_blocks_go_on_when_their_last_message_was_added(line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The middle worker: both its blocks wait, each for one neighbour. The outer ones: one block waits, the other does not."""
+def test_blocks_go_on_when_their_last_message_was_added(band: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The middle worker's blocks wait for one neighbour each. The outer ones' first blocks in the order are inner ones."""
     for name, least in AS_SHIPPED.items():
         monkeypatch.setattr(released, name, least)
     events: dict[int, list[str]] = {rank: [] for rank in range(3)}
     here = threading.local()
 
-    def note(what: str) -> None:
-        events[here.rank].append(what)
+    def noted(owner: type, name: str, word: str) -> None:
+        real = getattr(owner, name)
 
-    def noted(name: str) -> Callable[..., None]:
-        real = getattr(BlockWork, name)
+        def run(self: Any, number: int, *more: Any) -> None:
+            events[here.rank].append(f"{word} {number}")
+            real(self, number, *more)
 
-        def run(self: BlockWork, block: int, *more: Any) -> None:
-            if self._recorded:
-                note(f"{name} {block}")
-            real(self, block, *more)
+        monkeypatch.setattr(owner, name, run)
 
-        return run
-
-    for name in ("run", "run_backward"):
-        monkeypatch.setattr(BlockWork, name, noted(name))
+    noted(BlockWork, "run", "run")
+    noted(BlockWork, "run_backward", "back")
+    noted(TeamExchange, "send_own_to", "to")
+    noted(TeamSum, "send_back", "back to")
 
     def work(team: Team) -> None:
         here.rank = team.rank
@@ -201,39 +199,39 @@ def test_blocks_go_on_when_their_last_message_was_added(line: Path, tmp_path: Pa
             def from_the_last() -> Iterator[tuple[int, Tensor]]:
                 come = {peer: rows.clone() for peer, rows in coming}
                 for peer in sorted(come, reverse=True):
-                    note(f"from {peer}")
+                    events[here.rank].append(f"from {peer}")
                     yield peer, come[peer]
 
             return from_the_last()
 
         team.mailbox.receive_any = receive_any  # type: ignore[method-assign]
-        learn(team, config_of(line, 3, {"name": "gcn", "layers": 3, "hidden": 4}, epochs=1), tmp_path / "run")
+        learn(team, config_of(band, 3, {"name": "gcn", "layers": 3, "hidden": 4}, epochs=1), tmp_path / "run")
 
     run_threads(3, work)
     # layer 0's sums are kept (messages of its features come first), layers 1 and 2 exchange
-    once = ["run 0", "run 1"]
-    assert _without_setup(events[0]) == [
-        *once,
+    assert _of_the_epoch(events[0]) == [
+        *("run 1", "to 1", "run 0"),  # what others wait for is made and sent first
+        *("run 0", "from 1", "run 1", "to 1"),
         *("run 0", "from 1", "run 1"),
-        *("run 0", "from 1", "run 1"),
-        *("run_backward 0", "run_backward 1"),
-        *("run_backward 0", "from 1", "run_backward 1"),
-        *("run_backward 0", "from 1", "run_backward 1"),
+        *("back 1", "back to 1", "back 0"),
+        *("back 0", "from 1", "back 1", "back to 1"),
+        *("back 0", "from 1", "back 1"),
     ]
-    assert _without_setup(events[1]) == [
-        *once,
+    assert _of_the_epoch(events[1]) == [
+        *("run 0", "to 0", "run 1", "to 2"),
+        *("from 2", "run 1", "to 2", "from 0", "run 0", "to 0"),
         *("from 2", "run 1", "from 0", "run 0"),
-        *("from 2", "run 1", "from 0", "run 0"),
-        *("run_backward 0", "run_backward 1"),
-        *("from 2", "run_backward 1", "from 0", "run_backward 0"),
-        *("from 2", "run_backward 1", "from 0", "run_backward 0"),
+        *("back 0", "back to 0", "back 1", "back to 2"),
+        *("from 2", "back 1", "back to 2", "from 0", "back 0", "back to 0"),
+        *("from 2", "back 1", "from 0", "back 0"),
     ]
 
 
-def _without_setup(events: list[str]) -> list[str]:
-    """From the first block to the last."""
-    blocks = [number for number, event in enumerate(events) if "run" in event]
-    return events[blocks[0] : blocks[-1] + 1]
+def _of_the_epoch(events: list[str]) -> list[str]:
+    """From the first block forward to the last one backward: without what is fetched before, and the evaluation after."""
+    forward = [number for number, event in enumerate(events) if event.startswith("run")]
+    backward = [number for number, event in enumerate(events) if event.startswith("back")]
+    return events[forward[0] : backward[-1] + 1]
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,11 @@ class BlockWork:
                 if saved[number].data_ptr() == tensor.data_ptr() and saved[number].shape == copy.shape:
                     saved[number] = copy
 
+    @property
+    def rows(self) -> Tensor:
+        """The rows that come out, as far as blocks were run."""
+        return self._results[0]
+
     def put_away(self) -> list[Tensor]:
         """What the blocks' graphs have saved; it is given back when they are run backwards."""
         saved, self._saved.tensors, self._own = self._saved.tensors, [], None

@@ -105,6 +105,11 @@ class TeamExchange:
                     self._send(peer, tag, rows)
             self.depart(rows)
 
+    def send_own_to(self, peer: int, rows: Tensor, tag: int) -> None:
+        """Send one worker the own rows that it mirrors; in ordinary memory, where nothing need `depart`."""
+        with self.team.ledger.time("communication"):
+            self._send(peer, tag, rows)
+
     def send_mirrors(self, rows: Tensor, tag: int) -> None:
         """Send mirrors' rows (of all rows) to their owners."""
         with self.team.ledger.time("communication"):

@@ -10,6 +10,7 @@ added in the order of blocks: neither the order of arrival nor ``--overlap off``
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,8 @@ from torch.autograd.function import once_differentiable
 
 from starling.engine.hybrid.additions import Additions, touched
 from starling.engine.hybrid.block_work import BlockWork
-from starling.engine.hybrid.exchange import Calls
+from starling.engine.hybrid.departures import Departures
+from starling.engine.hybrid.exchange import Calls, TeamExchange
 from starling.engine.hybrid.team_sum import Blocks, TeamSum
 from starling.kernels.adjacency import NO_ROWS
 from starling.nn.ops.arrays import applied
@@ -36,13 +38,19 @@ into blocks, which cost more than they can gain (bench/released_rows.py)."""
 
 
 @dataclass(eq=False)
-class LateGradient:
-    """The gradient of a node's rows, cut into blocks at `bounds`: who makes it may leave it to who needs it to add what comes."""
+class Handover:
+    """What passes between the release that makes rows, cut into blocks at `bounds`, and the one that sums them.
+
+    Forward: the maker may have sent them already, under `tag`, and others' rows are `coming`. Backward: the reader may leave its
+    `gradient` without what others add to it, which is `returning` and goes into `additions`.
+    """
 
     bounds: NDArray[np.int64]
+    tag: int | None = None
+    coming: Blocks = field(default_factory=lambda: iter(()))
     gradient: Tensor | None = None
     additions: Additions | None = None
-    coming: Blocks = field(default_factory=lambda: iter(()))
+    returning: Blocks = field(default_factory=lambda: iter(()))
 
 
 @dataclass(eq=False)
@@ -52,10 +60,12 @@ class _Release:
     sum: TeamSum
     work: BlockWork
     tag: int | None
-    before: LateGradient | None
-    """Of the rows that are summed, where the function that made them takes what comes."""
-    after: LateGradient
-    """Of the rows that come out."""
+    before: Handover | None
+    """From the release that made the rows that are summed, if one did."""
+    after: Handover
+    """To the release that will sum the rows that come out."""
+    ahead: TeamExchange | None
+    """By which these will be sent, where that need not wait for all of them."""
 
 
 def worth_releasing(together: TeamSum) -> bool:
@@ -71,13 +81,27 @@ def _bounds(together: TeamSum) -> NDArray[np.int64]:
     return np.append(np.arange(0, count, BLOCK_ROWS), count)
 
 
-def release(together: TeamSum, node: Node, work: RowWork, aggregate: Tensor | None = None) -> Node:
-    """The node that row work makes of the sums over a node's rows; `aggregate` are these sums where they are known."""
-    bounds = _bounds(together)
+def has_left(node: Node) -> bool:
+    """Whether a node's rows are on their way already: then a release must sum them."""
+    return isinstance(node.mark, Handover) and node.mark.tag is not None
+
+
+def release(
+    together: TeamSum, node: Node, work: RowWork, aggregate: Tensor | None = None, ahead: TeamExchange | None = None
+) -> Node:
+    """The node that row work makes of the sums over a node's rows; `aggregate` are these sums where they are known.
+
+    `ahead` is the exchange of the sum that follows: what it will send leaves as soon as it is made.
+    """
+    bounds, before = _bounds(together), node.mark if isinstance(node.mark, Handover) else None
     blocks = BlockWork(work, bounds, node.multiplied, own_is_summed=node.own is node.rows, recorded=torch.is_grad_enabled())
-    tag = together.exchange.calls.forward() if aggregate is None else None
-    before = node.mark if isinstance(node.mark, LateGradient) and together.overlap else None
-    job = _Release(together, blocks, tag, before, LateGradient(bounds))
+    tag = before.tag if before is not None else None
+    if tag is None and aggregate is None:
+        tag = together.exchange.calls.forward()
+    after = Handover(bounds)
+    if ahead is not None and together.overlap:
+        after.tag = ahead.calls.forward()
+    job = _Release(together, blocks, tag, before, after, ahead if together.overlap else None)
     own = None if node.own is node.rows else node.own
     rows, apart = applied(_Released, job, node.rows, own, aggregate, *work.weights)
     return Node(rows, rows if apart is None else apart, blocks.multiplied, job.after)
@@ -88,26 +112,14 @@ class _Released(Function):
 
     @staticmethod
     def forward(ctx: Any, job: _Release, x: Tensor, own: Tensor | None, known: Tensor | None, *weights: Tensor) -> Any:
-        work, together, x = job.work, job.sum, x.detach()
+        work, x = job.work, x.detach()
         work.begin(
             x if own is None else own.detach(),
             sum_learns=ctx.needs_input_grad[1] and known is None,
             own_learns=ctx.needs_input_grad[1 if own is None else 2],
             weights=tuple(weight for number, weight in enumerate(weights) if ctx.needs_input_grad[4 + number]),
         )
-        if known is not None:
-            for block in range(work.count):
-                work.run(block, known)
-        else:
-            assert job.tag is not None
-            coming = together.start(x, job.tag)
-            sums = together.inner(x)
-            additions = together.additions(sums, work.bounds)
-            for block in additions.untouched():
-                work.run(block, sums)
-            for peer, theirs in coming:
-                for block in together.take(additions, peer, theirs):
-                    work.run(block, sums)
+        _Onward(job).run(x, known)
         ctx.job, ctx.summed, ctx.own_shape = job, x.new_empty(0, x.shape[1]), None if own is None else own.shape
         ctx.save_for_backward(*work.put_away())
         return work.take_results()
@@ -119,71 +131,120 @@ class _Released(Function):
         work, late = job.work, job.after
         given = rows_gradient if late.gradient is None else late.gradient
         work.begin_backward(ctx.saved_tensors, given, own_gradient, ctx.summed)
-        waits, back = late.additions, _Back(job)
-        for block in range(work.count) if waits is None else waits.untouched():
-            back.run(block)
-        for peer, theirs in late.coming:
-            assert waits is not None
-            with job.sum.exchange.team.ledger.time("communication"):
-                complete = waits.take(peer, theirs)
-            for block in complete:
-                back.run(block)
-        late.gradient = late.additions = None
-        rows = back.finish()
+        rows = _Back(job).run()
         own = None
         if work.own_gradient is not None and ctx.own_shape is not None:
             own = _padded(work.own_gradient, ctx.own_shape)
         return None, rows, own, None, *work.end_backward(ctx.needs_input_grad[4:])
 
 
+class _Onward:
+    """The way from the rows that are summed to those of the next layer, which leave as their blocks are made."""
+
+    def __init__(self, job: _Release) -> None:
+        self._job, self._asked = job, False
+        made_of = {}
+        if job.ahead is not None:
+            send = job.ahead.traffic.send
+            made_of = {peer: touched(send[peer], job.work.bounds) for peer in job.ahead.team.peers if len(send[peer])}
+        self._leaving = Departures(made_of, self._send)
+
+    def run(self, x: Tensor, known: Tensor | None) -> None:
+        """All blocks, each when its sums are complete."""
+        work, together = self._job.work, self._job.sum
+        if known is not None:
+            self._run(range(work.count), known)
+            return
+        coming = self._coming(x)
+        sums = together.inner(x)
+        additions = together.additions(sums, work.bounds)
+        self._run(additions.untouched().tolist(), sums)
+        for peer, theirs in coming:
+            self._run(together.take(additions, peer, theirs).tolist(), sums)
+
+    def _coming(self, x: Tensor) -> Blocks:
+        """Others' rows, after own ones were sent, by the release before this one or now."""
+        job = self._job
+        if job.before is not None and job.before.tag is not None:
+            coming, job.before.coming = job.before.coming, iter(())
+            return coming
+        assert job.tag is not None
+        return job.sum.start(x, job.tag)
+
+    def _run(self, blocks: Iterable[int], sums: Tensor) -> None:
+        for block in self._leaving.first(blocks):
+            self._job.work.run(block, sums)
+            self._ask()
+            self._leaving.done(block)
+
+    def _ask(self) -> None:
+        """Ask for others' rows of the next layer, before own ones are sent; how wide they are is known from the first block."""
+        job = self._job
+        if job.ahead is not None and not self._asked:
+            assert job.after.tag is not None
+            job.after.coming, self._asked = job.ahead.receive_mirrors(job.work.rows, job.after.tag), True
+
+    def _send(self, peer: int) -> None:
+        assert self._job.ahead is not None
+        assert self._job.after.tag is not None
+        self._job.ahead.send_own_to(peer, self._job.work.rows, self._job.after.tag)
+
+
 class _Back:
-    """The way back from sums to the rows that were summed, as blocks of the sums' gradients are made."""
+    """The way back from sums to the rows that were summed; gradients of others' rows leave as their blocks are made."""
 
     def __init__(self, job: _Release) -> None:
         self._job, self._exchange, gradient = job, job.sum.exchange, job.work.sum_gradient
         self._tag = Calls.backward(job.tag or 0)
         self._coming: Blocks = iter(())
+        made_of = {}
         if gradient is not None:  # asked for before anything is sent or waited for
             self._coming = self._exchange.receive_for_own(gradient, self._tag)
-        edges, bounds = job.sum.split.peers, job.work.bounds
-        self._needs = {
-            peer: touched(edges[peer].rows if peer in edges else NO_ROWS, bounds) for peer in self._exchange.team.peers
-        }
-        """Of whose mirrors' gradients each block is a part, and was not made yet."""
-        self._send_what_is_ready()
+            edges, mirrors = job.sum.split.peers, self._exchange.traffic.mirror_count
+            made_of = {
+                peer: touched(edges[peer].rows if peer in edges else NO_ROWS, job.work.bounds)
+                for peer in self._exchange.team.peers
+                if mirrors(peer)
+            }
+        self._leaving = Departures(made_of, self._send, at_once=job.sum.overlap)
 
-    def run(self, block: int) -> None:
-        """Take a block back through its row work, and send what is complete by that."""
-        self._job.work.run_backward(block)
-        for needed in self._needs.values():
-            needed[block] = False
-        self._send_what_is_ready()
+    def run(self) -> Tensor | None:
+        """All blocks, each when its gradients are complete.
 
-    def _send_what_is_ready(self) -> None:
-        if self._job.work.sum_learns and self._job.sum.overlap:
-            for peer in [peer for peer, needed in self._needs.items() if not needed.any()]:
-                self._send(peer)
+        Gives the gradient of the rows that were summed, or all of it that is here, with the rest left to the release before.
+        """
+        late, work = self._job.after, self._job.work
+        self._run(range(work.count) if late.additions is None else late.additions.untouched().tolist())
+        for peer, theirs in late.returning:
+            assert late.additions is not None
+            with self._exchange.team.ledger.time("communication"):
+                complete = late.additions.take(peer, theirs)
+            self._run(complete.tolist())
+        late.gradient = late.additions = None
+        return self._finish()
+
+    def _run(self, blocks: Iterable[int]) -> None:
+        for block in self._leaving.first(blocks):
+            self._job.work.run_backward(block)
+            self._leaving.done(block)
 
     def _send(self, peer: int) -> None:
         assert self._job.work.sum_gradient is not None
         self._job.sum.send_back(peer, self._job.work.sum_gradient, self._tag)
-        del self._needs[peer]
 
-    def finish(self) -> Tensor | None:
-        """The gradient of the rows that were summed, or all of it that is here, with the rest left to the function before."""
+    def _finish(self) -> Tensor | None:
         job, work = self._job, self._job.work
         if work.sum_gradient is None:
             return work.own_gradient if work.own_is_summed else None
         own = job.sum.own_gradient(work.sum_gradient)
-        for peer in list(self._needs):  # without overlap: only now
-            self._send(peer)
+        self._leaving.send_rest()  # without overlap: only now
         self._exchange.depart(own)
         if work.own_is_summed and work.own_gradient is not None:
             own[: len(work.own_gradient)] += work.own_gradient
-        if job.before is None:
+        if job.before is None or not job.sum.overlap:
             self._exchange.add_for_own(own, self._coming)
         else:
-            job.before.gradient, job.before.coming = own, self._coming
+            job.before.gradient, job.before.returning = own, self._coming
             job.before.additions = self._exchange.additions_for_own(own, job.before.bounds)
         return own
 

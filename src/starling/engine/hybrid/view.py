@@ -12,7 +12,7 @@ from torch import Tensor
 
 from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.released import release, worth_releasing
+from starling.engine.hybrid.released import has_left, release, worth_releasing
 from starling.engine.hybrid.team_sum import Blocks, SumTogether, TeamSum
 from starling.kernels.spmm import Coefficients
 from starling.nn.gather import Copy, Gather, Reduce
@@ -40,10 +40,11 @@ class TeamView(View):
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
         """Blocks of rows go on as soon as they are complete, where a sum or mean of copied rows is split by owners."""
         together = self._together(gather, reduce, node.rows)
-        if together is None or not worth_releasing(together):
+        if together is None or not (has_left(node) or worth_releasing(together)):
             return super().aggregate_then(gather, reduce, node, work)
-        here = self._is_here(node.rows)
-        return release(together, node, work, self.aggregate(gather, reduce, node.rows) if here else None)
+        known = self.aggregate(gather, reduce, node.rows) if self._is_here(node.rows) else None
+        following = work.reader.exchange if work.reader is not None else None
+        return release(together, node, work, known, following if isinstance(following, TeamExchange) else None)
 
     def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
         """A sum or mean of copied rows, split by who owns the source."""

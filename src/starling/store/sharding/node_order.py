@@ -41,6 +41,12 @@ class NodeOrder:
         """Positions of the nodes a part owns, in local order."""
         return self.position_of_global[self.offsets[part] : self.offsets[part + 1]]
 
+    def sort(self, low: int, high: int, kinds: NDArray[Any], largest: int) -> None:
+        """Number the nodes with global ids low … high − 1 by kind, a whole number up to `largest`; those alike keep their order."""
+        mine = self.position_of_global[low:high]
+        mine[:] = mine[stable_order(kinds, largest)]
+        self.global_of_position[mine] = np.arange(low, high)
+
     def save(self, directory: Path) -> None:
         """Write the node map."""
         save_array(directory / OFFSETS, self.offsets)
