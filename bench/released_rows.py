@@ -1,13 +1,14 @@
 """Rows that go on to the next layer block by block, beside whole layers that wait for their last message.
 
-    python bench/released_rows.py 200k=PARTS mesh=DATA/mesh_mdual.npz [--rates 1gbit] [--rounds 3]
+    python bench/released_rows.py ego_twitter=DATA/ego_twitter.npz [--workers 2] [--rates ,1gbit,300mbit] [--epochs 42]
+    python bench/released_rows.py 200k=PARTS
     python bench/released_rows.py --render          # only write the table anew
 
-Each place is a parts directory, or a file of edges that is cut into parts, with random features and labels.
-A worker a part, of one thread, trains a GCN of three layers; runs with and without blocks take turns. "Early" are rows whose block
-waits for none, or not for all, of the other workers: their share says what there is to gain. With --rates each worker is a host of
-its own behind a link of that rate (network.py), else they share memory. Medians of all epochs but a run's first, of the worker in
-the middle; raw lines go to ``results/released_rows.jsonl``, the table into docs/engine.md.
+Each place is a parts directory, or a file of edges that is cut into as many parts as there are workers, with random features and
+labels. A worker a part, of one thread, trains a GCN of three layers, an epoch by whole layers and one by blocks in turn, whether
+they would be used there or not. A rate gives each worker a host of its own behind a link of that rate (network.py); an empty one is
+shared memory. "Times" is the median over pairs of epochs that follow one another. Raw lines go to ``results/released_rows.jsonl``,
+where they take the place of older ones of the same case, the table into docs/engine.md.
 """
 
 from __future__ import annotations
@@ -28,56 +29,54 @@ from doc_tables import write_table
 from kept_lines import Line, append_line, drop_lines, read_lines
 from network import hosts, trained_over
 from starling.comm.team import Team
-from starling.engine.hybrid import released
-from starling.engine.hybrid.additions import touched
+from starling.engine.hybrid import released, view
+from starling.engine.hybrid.team_sum import TeamSum
 from starling.launch.local import run_workers
 from starling.launch.train_worker import train
 from starling.store.parts import open_parts
 from starling.train.config import RunConfig
 
 RESULTS = Path(__file__).resolve().parent / "results" / "released_rows.jsonl"
-ENTRY = f"{Path(__file__).stem}:train_in_blocks"
-WAYS = {"whole layers": 1 << 60, "blocks": released.BLOCK_ROWS}
+ENTRY = f"{Path(__file__).stem}:train_in_turns"
+WARM = 2
+"""Epochs that do not count."""
 
 
-def train_in_blocks(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
-    """What every worker does: an ordinary run, with blocks of so many rows, worth it or not."""
-    released.BLOCK_ROWS, released.LEAST_COMING, released.LEAST_EARLY = spec["block_rows"], 0.0, 0.0
+def train_in_turns(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
+    """What every worker does: an ordinary run, with blocks in every other step."""
+    view.worth_releasing = _in_turns
     return train(team, spec)
 
 
-def early_rows(path: Path, block_rows: int) -> dict[str, float]:
-    """Shares of all rows whose block waits for no other part, or for some but not all."""
-    parts, counts = open_parts(path), np.zeros(len(open_parts(path)) + 1)
+def _in_turns(together: TeamSum) -> bool:
+    return together.exchange.calls.step % 2 == 1
+
+
+def shares(path: Path) -> dict[str, float]:
+    """Rows that come from other parts, and rows that wait for none of them, to each row of the graph."""
+    parts, coming, inner = open_parts(path), 0, 0
     for part in range(len(parts)):
         shard = parts.shard(part)
-        bounds = np.append(np.arange(0, shard.owned, block_rows), shard.owned)
         offsets = np.asarray(shard.incoming.offsets[: shard.owned + 1])
-        neighbours = np.asarray(shard.incoming.neighbours[: offsets[-1]])
-        row = np.repeat(np.arange(shard.owned), np.diff(offsets))[neighbours >= shard.owned]
-        owner = np.searchsorted(
-            parts.offsets, np.asarray(shard.halo_global)[neighbours[neighbours >= shard.owned] - shard.owned], "right"
-        )
-        waits = np.sum([touched(row[owner == each], bounds) for each in range(1, len(parts) + 1)], axis=0)
-        np.add.at(counts, waits, np.diff(bounds))
-    return {"none": float(counts[0] / counts.sum()), "some": float(counts[1 : len(parts) - 1].sum() / counts.sum())}
+        others = np.asarray(shard.incoming.neighbours[: offsets[-1]]) >= shard.owned
+        coming += shard.record.halo[0]
+        inner += shard.owned - len(np.unique(np.repeat(np.arange(shard.owned), np.diff(offsets))[others]))
+    return {"coming": coming / parts.manifest.nodes, "inner": inner / parts.manifest.nodes}
 
 
-def epochs_of(path: Path, workers: int, way: str, names: list[str], options: argparse.Namespace) -> list[Line]:
+def epochs_of(path: Path, workers: int, names: list[str], options: argparse.Namespace) -> list[Line]:
     tables: dict[str, dict[str, Any]] = {
         "data": {"path": str(path)},
-        "model": {"name": "gcn", "hidden": options.hidden, "layers": options.layers, "dropout": 0.5},
-        "run": {"epochs": options.epochs, "evaluate_every": options.epochs},
+        "model": {"name": options.model, "hidden": options.hidden, "layers": options.layers, "dropout": 0.5},
+        "run": {"epochs": options.epochs + WARM, "evaluate_every": options.epochs + WARM},
         "team": {"workers": workers},
     }
-    more = {"block_rows": WAYS[way]}
     if names:
-        return trained_over(names, tables, entry=ENTRY, **more)[1]
+        return trained_over(names, tables, entry=ENTRY)[1]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         run.mkdir()
-        spec = {"config": RunConfig.from_tables(tables).to_toml(), "run": str(run), **more}
-        run_workers(ENTRY, spec, workers=workers, threads=1)
+        run_workers(ENTRY, {"config": RunConfig.from_tables(tables).to_toml(), "run": str(run)}, workers=workers, threads=1)
         return read_lines(run / "metrics.jsonl")
 
 
@@ -105,62 +104,50 @@ def made_parts(file: Path, folder: Path, count: int) -> Path:
 
 def measure_one(name: str, path: Path, options: argparse.Namespace) -> None:
     workers = len(open_parts(path))
-    early = early_rows(path, released.BLOCK_ROWS)
     for rate in options.rates.split(","):
-        drop_lines(RESULTS, lambda line, key=(name, workers, rate): (line["graph"], line["workers"], line["link"]) == key)
-        for number in range(options.rounds):
-            for way in WAYS:
-                if rate:
-                    with hosts(workers, rate) as names:
-                        epochs = epochs_of(path, workers, way, names, options)
-                else:
-                    epochs = epochs_of(path, workers, way, [], options)
-                line = {
-                    "seconds": [epoch["seconds"] for epoch in epochs[1:]],
-                    "waiting": [statistics.median(w["waiting"] for w in epoch["workers"]) for epoch in epochs[1:]],
-                    "held_bytes": max(worker["held_bytes"] for worker in epochs[-1]["workers"]),
-                    "peak_rss_bytes": max(worker["peak_rss_bytes"] for worker in epochs[-1]["workers"]),
-                    "loss": epochs[-1]["loss"],
-                }
-                known = {"graph": name, "workers": workers, "link": rate, "way": way, "round": number, "early": early}
-                append_line(RESULTS, {**known, **line, "load": os.getloadavg()[0]})
-                print(
-                    f"{name}, {workers}, {rate}, {way}: {statistics.median(line['seconds']):.3f} s",
-                    file=sys.stderr,
-                    flush=True,
-                )
+        known = {"graph": name, "workers": workers, "link": rate, "model": options.model, "layers": options.layers}
+        if rate:
+            with hosts(workers, rate) as names:
+                epochs = epochs_of(path, workers, names, options)
+        else:
+            epochs = epochs_of(path, workers, [], options)
+        line: Line = {**known, **shares(path), "load": os.getloadavg()[0]}
+        for first, way in enumerate(("whole", "blocks")):
+            mine = epochs[WARM + first :: 2]
+            line[way] = [epoch["seconds"] for epoch in mine]
+            line[f"{way}_waiting"] = [statistics.median(worker["waiting"] for worker in epoch["workers"]) for epoch in mine]
+        drop_lines(RESULTS, lambda line, known=known: known.items() <= line.items())
+        append_line(RESULTS, line)
+        print(row(line), file=sys.stderr, flush=True)
+
+
+def row(line: Line) -> str:
+    median = statistics.median
+    times = 1 / median(blocks / whole for whole, blocks in zip(line["whole"], line["blocks"], strict=True))
+    used = "yes" if line["coming"] >= released.LEAST_COMING and line["inner"] >= released.LEAST_EARLY else "no"
+    return (
+        f"| {line['graph']} | {line['workers']} | {line['link'] or 'shared memory'} | {line['coming']:.2f} | {line['inner']:.0%} | "
+        f"{median(line['whole']):.3f} | {median(line['blocks']):.3f} | {times:.2f} | {median(line['whole_waiting']):.3f} → "
+        f"{median(line['blocks_waiting']):.3f} | {used} |"
+    )
 
 
 def table(lines: list[Line]) -> str:
-    out = [
-        "| graph | workers | link | rows that wait for none / some | whole layers, s | by blocks, s | times | waiting, s |",
-        "|---|---:|---|---:|---:|---:|---:|---:|",
-    ]
-    for key in dict.fromkeys((line["graph"], line["workers"], line["link"]) for line in lines):
-        mine = [line for line in lines if (line["graph"], line["workers"], line["link"]) == key]
-
-        def median(way: str, what: str, mine: list[Line] = mine) -> float:
-            return statistics.median(value for line in mine if line["way"] == way for value in line[what])
-
-        whole, blocks = (median(way, "seconds") for way in WAYS)
-        waits = [median(way, "waiting") for way in WAYS]
-        early = mine[-1]["early"]
-        out.append(
-            f"| {key[0]} | {key[1]} | {key[2] or 'shared memory'} | {early['none']:.0%} / {early['some']:.0%} | {whole:.3f} | "
-            f"{blocks:.3f} | {whole / blocks:.2f} | {waits[0]:.3f} → {waits[1]:.3f} |"
-        )
-    return "\n".join(out)
+    head = (
+        "| graph | workers | link | rows that come | inner rows | whole layers, s | by blocks, s | times | waiting, s | used |"
+    )
+    return "\n".join([head, "|---|---:|---|---:|---:|---:|---:|---:|---:|---|", *map(row, lines)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="*", metavar="NAME=PARTS")
-    parser.add_argument("--rates", default="", help="such as 1gbit,100mbit; without, shared memory")
-    parser.add_argument("--workers", type=int, default=2, help="parts that a file of edges is cut into, a worker each")
+    parser.add_argument("places", nargs="*", metavar="NAME=PLACE")
+    parser.add_argument("--rates", default="", help="such as 1gbit,100mbit, or nothing for shared memory")
+    parser.add_argument("--workers", type=int, default=2, help="parts that a file of edges is cut into")
+    parser.add_argument("--model", default="gcn")
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=42)
     parser.add_argument("--render", action="store_true", help="only write the table anew")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces go whoever ends this

@@ -85,26 +85,26 @@ def test_little_memory_and_one_thread_give_the_same_bytes(case: Case, working: i
 
 
 def test_a_path_cut_in_two_by_hand(tmp_path: Path) -> None:
-    """0 → 1 → 2 → 3, nodes 0 and 3 in part 0, 1 and 2 in part 1, laid out as (3, 0) and (1, 2)."""
+    """0 → 1 → 2 → 3, nodes 0 and 3 in part 0, 1 and 2 in part 1: laid out as (0, 3) and (2, 1), what others read before what reads."""
     pairs = np.array([[0, 1], [1, 2], [2, 3]], np.int32)
     owner, locality = np.array([0, 1, 1, 0], np.int32), np.array([9, 0, 0, 1], np.int32)
     parts = build(Case(4, pairs, 2, owner, locality=locality), tmp_path)
     assert parts.manifest.offsets == (0, 2, 4)
-    assert parts.global_of_position.tolist() == [1, 2, 3, 0]
+    assert parts.global_of_position.tolist() == [0, 3, 2, 1]
     left, right = parts.shard(0), parts.shard(1)
-    assert left.incoming.offsets.tolist() == [0, 1, 1]
+    assert left.incoming.offsets.tolist() == [0, 0, 1]
     assert left.incoming.neighbours.tolist() == [2]
     assert left.incoming.edge.tolist() == [2]
-    assert left.halo_global.tolist() == [3]
+    assert left.halo_global.tolist() == [2]
     assert left.halo_offsets.tolist() == [[0, 0, 1]]
-    assert left.send_rows.tolist() == [1]
+    assert left.send_rows.tolist() == [0]
     assert left.send_offsets.tolist() == [[0, 0, 1]]
     assert right.incoming.offsets.tolist() == [0, 1, 2]
-    assert right.incoming.neighbours.tolist() == [2, 0]
-    assert right.outgoing.offsets.tolist() == [0, 1, 1, 2]
-    assert right.outgoing.neighbours.tolist() == [1, 0]
-    assert right.outgoing.edge.tolist() == [1, 0]
-    assert right.position.tolist() == [1, 2, 0]
+    assert right.incoming.neighbours.tolist() == [1, 2]
+    assert right.outgoing.offsets.tolist() == [0, 0, 1, 2]
+    assert right.outgoing.neighbours.tolist() == [0, 1]
+    assert right.outgoing.edge.tolist() == [0, 1]
+    assert right.position.tolist() == [2, 1, 0]
     assert parts.manifest.method == "test"
     assert parts.manifest.seed == 3
     assert parts.manifest.settings == {"tolerance": 0.05}

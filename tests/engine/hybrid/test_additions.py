@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from starling.engine.hybrid.additions import Additions, touched
+from starling.engine.hybrid.additions import Additions
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,3 @@ def test_halves_are_widened_and_strangers_add_nothing() -> None:
     assert additions.take(5, torch.zeros(3, 1)).tolist() == []
     assert additions.take(1, torch.tensor([[0.5]], dtype=torch.bfloat16)).tolist() == [0]
     assert into[:, 0].tolist() == [0, 0.5]
-
-
-@pytest.mark.parametrize(("rows", "expected"), [([], [0, 0, 0]), ([5, 0], [1, 0, 1]), ([2, 3, 4], [0, 1, 1])])
-def test_blocks_that_rows_are_in(rows: list[int], expected: list[int]) -> None:
-    assert touched(np.array(rows, np.int64), np.array([0, 2, 4, 6])).tolist() == [bool(one) for one in expected]

@@ -54,6 +54,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Blocks of five rows, worth it or not; gives the numbers of blocks that were released."""
     counts: list[int] = []
     monkeypatch.setattr(released, "BLOCK_ROWS", 5)
+    monkeypatch.setattr(released, "LEAST_ROWS", 5)
     for name in ("LEAST_COMING", "LEAST_EARLY"):
         monkeypatch.setattr(released, name, 0.0)
     real = BlockWork.begin
@@ -141,7 +142,7 @@ def test_blocks_have_the_gradients_of_whole_layers(
 
 
 def learn_in_a_process(team: Team, path: str, run: str, overlap: bool) -> list[float]:
-    released.BLOCK_ROWS, released.LEAST_COMING, released.LEAST_EARLY = 5, 0.0, 0.0
+    released.BLOCK_ROWS, released.LEAST_ROWS, released.LEAST_COMING, released.LEAST_EARLY = 5, 5, 0.0, 0.0
     config = config_of(Path(path), team.size, MODELS["sage of three layers"], overlap=overlap)
     return list(learn(team, config, Path(run)).losses)
 
@@ -260,12 +261,14 @@ def test_blocks_are_for_layers_with_messages_and_early_rows(
         monkeypatch.setattr(released, name, least)
     traffic = SimpleNamespace(mirrors=mirrors)
     together: Any = SimpleNamespace(
-        split=SimpleNamespace(inner=SimpleNamespace(rows=10)),
+        split=SimpleNamespace(inner=SimpleNamespace(rows=20)),
         exchange=SimpleNamespace(traffic=traffic),
+        waits=lambda: np.arange(20) > 5,
         early_share=lambda bounds: early,
     )
     assert released.worth_releasing(together) is worth
-    monkeypatch.setattr(released, "BLOCK_ROWS", 10)
+    for name in ("BLOCK_ROWS", "LEAST_ROWS"):  # all rows are one block
+        monkeypatch.setattr(released, name, 20)
     assert not released.worth_releasing(together)
 
 

@@ -96,13 +96,6 @@ class _Ascending:
         return given if self._order is None else given[self._order]
 
 
-def touched(rows: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The blocks in which some of these rows are."""
-    found = np.zeros(len(bounds) - 1, np.bool_)
-    found[np.searchsorted(bounds, rows, side="right") - 1] = True
-    return found
-
-
 def _runs(numbers: NDArray[np.int64]) -> Iterator[tuple[Any, Any]]:
     """(first, last) of the runs of consecutive numbers."""
     if len(numbers):

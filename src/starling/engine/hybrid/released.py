@@ -21,18 +21,19 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.additions import Additions, touched
+from starling.engine.hybrid.additions import Additions
 from starling.engine.hybrid.block_work import BlockWork
 from starling.engine.hybrid.departures import Departures
 from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.row_blocks import cut_blocks, touched
 from starling.engine.hybrid.team_sum import Blocks, TeamSum
 from starling.kernels.adjacency import NO_ROWS
 from starling.nn.ops.arrays import applied
 from starling.nn.row_work import Node, RowWork
 
-BLOCK_ROWS = 2048
-"""Rows of a block: so few that they stay in the cache from one step of row work to the next, and that cuts touch few blocks."""
-LEAST_COMING, LEAST_EARLY = 0.1, 0.1
+BLOCK_ROWS, LEAST_ROWS = 8192, 2048
+"""Most rows of a block, and least ones for which a block of their own is made. Autograd's price of a block is 0.3 ms, both ways."""
+LEAST_COMING, LEAST_EARLY = 0.05, 0.1
 """Rows that come, and rows in blocks that need not wait for all of them, to each own row: with fewer of either a layer is not cut
 into blocks, which cost more than they can gain (bench/released_rows.py)."""
 
@@ -70,15 +71,15 @@ class _Release:
 
 def worth_releasing(together: TeamSum) -> bool:
     """Whether rows that go on early can make up for the price of blocks: there are some, and messages worth waiting for."""
-    bounds, rows = _bounds(together), together.split.inner.rows
-    many_come = together.exchange.traffic.mirrors >= LEAST_COMING * rows
-    return len(bounds) > 2 and many_come and together.early_share(bounds) >= LEAST_EARLY
+    if together.exchange.traffic.mirrors < LEAST_COMING * together.split.inner.rows:
+        return False
+    bounds = _bounds(together)
+    return len(bounds) > 2 and together.early_share(bounds) >= LEAST_EARLY
 
 
 def _bounds(together: TeamSum) -> NDArray[np.int64]:
     """The ends of the blocks of own destinations."""
-    count = together.split.inner.rows
-    return np.append(np.arange(0, count, BLOCK_ROWS), count)
+    return cut_blocks(together.waits(), most=BLOCK_ROWS, least=LEAST_ROWS)
 
 
 def has_left(node: Node) -> bool:

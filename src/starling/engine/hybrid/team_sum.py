@@ -18,8 +18,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.additions import Additions, touched
+from starling.engine.hybrid.additions import Additions
 from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.row_blocks import touched
 from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
 from starling.kernels.mapped import sum_lists
 from starling.kernels.spmm import Coefficients
@@ -60,6 +61,13 @@ class TeamSum:
         """What the others' rows add to the sums."""
         peers = {peer: self.split.peers[peer].rows for peer in self.exchange.team.peers if peer in self.split.peers}
         return Additions(out, peers, bounds)
+
+    def waits(self) -> NDArray[np.bool_]:
+        """Of each sum whether others add to it."""
+        waits = np.zeros(self.split.inner.rows, np.bool_)
+        for edges in self.split.peers.values():
+            waits[edges.rows] = True
+        return waits
 
     def early_share(self, bounds: NDArray[np.int64]) -> float:
         """The share of the sums that lie in blocks which wait for fewer than all others that have something to add."""
