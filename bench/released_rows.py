@@ -5,10 +5,10 @@
     python bench/released_rows.py --render          # only write the table anew
 
 Each place is a parts directory, or a file of edges that is cut into as many parts as there are workers, with random features and
-labels. A worker a part, of one thread, trains a GCN of three layers, an epoch by whole layers and one by blocks in turn, whether
-they would be used there or not. A rate gives each worker a host of its own behind a link of that rate (network.py); an empty one is
-shared memory. "Times" is the median over pairs of epochs that follow one another. Raw lines go to ``results/released_rows.jsonl``,
-where they take the place of older ones of the same case, the table into docs/engine.md.
+labels. A worker a part, of one thread, trains a GCN of three layers, an epoch by whole layers and one by blocks in turn. A rate
+gives each worker a host of its own behind a link of that rate (network.py); an empty one is shared memory. "Times" is the median over
+pairs of epochs that follow one another. What a block costs whatever its size is measured too, each time. Raw lines go to
+``results/released_rows.jsonl``, where they take the place of older ones of the same case, the table into docs/engine.md.
 """
 
 from __future__ import annotations
@@ -19,20 +19,24 @@ import signal
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from command import starling
 from doc_tables import write_table
 from kept_lines import Line, append_line, drop_lines, read_lines
 from network import hosts, trained_over
 from starling.comm.team import Team
-from starling.engine.hybrid import released, view
+from starling.engine.hybrid import view
+from starling.engine.hybrid.block_work import BlockWork
 from starling.engine.hybrid.team_sum import TeamSum
 from starling.launch.local import run_workers
 from starling.launch.train_worker import train
+from starling.nn.row_work import Node, RowWork
 from starling.store.parts import open_parts
 from starling.train.config import RunConfig
 
@@ -80,7 +84,34 @@ def epochs_of(path: Path, workers: int, names: list[str], options: argparse.Name
         return read_lines(run / "metrics.jsonl")
 
 
+def block_price(blocks: int = 64, repeats: int = 20) -> float:
+    """Seconds that a block costs forward and backward if it has next to no rows: the least of some repeats."""
+    torch.set_num_threads(1)
+    layer, bounds, spent = torch.nn.Linear(8, 8), np.arange(blocks + 1) * 4, []
+
+    def update(_first: int, _node: Node, aggregate: torch.Tensor) -> Node:
+        rows = torch.relu_(aggregate + layer.bias) @ layer.weight
+        return Node(rows, rows)
+
+    for _ in range(repeats):
+        sums = torch.randn(4 * blocks, 8)
+        work = BlockWork(RowWork(update, (layer,)), bounds, True, own_is_summed=True, recorded=True)
+        began = time.perf_counter()
+        work.begin(sums.clone(), sum_learns=True, own_learns=True, weights=tuple(layer.parameters()))
+        for block in range(blocks):
+            work.run(block, sums)
+        saved, (rows, _) = work.put_away(), work.take_results()
+        work.begin_backward(saved, torch.ones_like(rows), None, sums)
+        for block in range(blocks):
+            work.run_backward(block)
+        work.end_backward([True, True])
+        spent.append((time.perf_counter() - began) / blocks)
+    return min(spent)
+
+
 def measure(options: argparse.Namespace) -> None:
+    drop_lines(RESULTS, lambda line: "block_price_seconds" in line)
+    append_line(RESULTS, {"block_price_seconds": block_price()})
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parent)  # workers find this file
     for place in options.places:
         name, _, path = place.partition("=")
@@ -124,19 +155,16 @@ def measure_one(name: str, path: Path, options: argparse.Namespace) -> None:
 def row(line: Line) -> str:
     median = statistics.median
     times = 1 / median(blocks / whole for whole, blocks in zip(line["whole"], line["blocks"], strict=True))
-    used = "yes" if line["coming"] >= released.LEAST_COMING and line["inner"] >= released.LEAST_EARLY else "no"
     return (
         f"| {line['graph']} | {line['workers']} | {line['link'] or 'shared memory'} | {line['coming']:.2f} | {line['inner']:.0%} | "
         f"{median(line['whole']):.3f} | {median(line['blocks']):.3f} | {times:.2f} | {median(line['whole_waiting']):.3f} → "
-        f"{median(line['blocks_waiting']):.3f} | {used} |"
+        f"{median(line['blocks_waiting']):.3f} |"
     )
 
 
 def table(lines: list[Line]) -> str:
-    head = (
-        "| graph | workers | link | rows that come | inner rows | whole layers, s | by blocks, s | times | waiting, s | used |"
-    )
-    return "\n".join([head, "|---|---:|---|---:|---:|---:|---:|---:|---:|---|", *map(row, lines)])
+    head = "| graph | workers | link | rows that come | inner rows | whole layers, s | by blocks, s | times | waiting, s |"
+    return "\n".join([head, "|---|---:|---|---:|---:|---:|---:|---:|---:|", *(row(line) for line in lines if "graph" in line)])
 
 
 def main() -> None:

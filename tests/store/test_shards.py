@@ -85,7 +85,7 @@ def test_little_memory_and_one_thread_give_the_same_bytes(case: Case, working: i
 
 
 def test_a_path_cut_in_two_by_hand(tmp_path: Path) -> None:
-    """0 → 1 → 2 → 3, nodes 0 and 3 in part 0, 1 and 2 in part 1: laid out as (0, 3) and (2, 1), what others read before what reads."""
+    """0 → 1 → 2 → 3, nodes 0 and 3 in part 0, 1 and 2 in part 1: laid out as (0, 3) and (2, 1), heard before hearing."""
     pairs = np.array([[0, 1], [1, 2], [2, 3]], np.int32)
     owner, locality = np.array([0, 1, 1, 0], np.int32), np.array([9, 0, 0, 1], np.int32)
     parts = build(Case(4, pairs, 2, owner, locality=locality), tmp_path)

@@ -31,7 +31,7 @@ from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, conf
 from tests.support.ranks import run_ranks
 from tests.support.trainable import trainable_graph
 
-AS_SHIPPED = {name: getattr(released, name) for name in ("LEAST_COMING", "LEAST_EARLY")}
+AS_SHIPPED = released.LEAST_EARLY
 MODELS: dict[str, dict[str, Any]] = {
     "gcn of three layers": {"name": "gcn", "layers": 3, "hidden": 8, "dropout": 0.3},
     "gcn that widens": {"name": "gcn", "layers": 3, "hidden": 24, "dropout": 0.0},
@@ -55,8 +55,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     monkeypatch.setattr(released, "BLOCK_ROWS", 5)
     monkeypatch.setattr(released, "LEAST_ROWS", 5)
-    for name in ("LEAST_COMING", "LEAST_EARLY"):
-        monkeypatch.setattr(released, name, 0.0)
+    monkeypatch.setattr(released, "LEAST_EARLY", 0.0)
     real = BlockWork.begin
 
     def begin(self: BlockWork, *given: Any, **more: Any) -> None:
@@ -142,7 +141,7 @@ def test_blocks_have_the_gradients_of_whole_layers(
 
 
 def learn_in_a_process(team: Team, path: str, run: str, overlap: bool) -> list[float]:
-    released.BLOCK_ROWS, released.LEAST_ROWS, released.LEAST_COMING, released.LEAST_EARLY = 5, 5, 0.0, 0.0
+    released.BLOCK_ROWS, released.LEAST_ROWS, released.LEAST_EARLY = 5, 5, 0.0
     config = config_of(Path(path), team.size, MODELS["sage of three layers"], overlap=overlap)
     return list(learn(team, config, Path(run)).losses)
 
@@ -170,8 +169,7 @@ def band(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_blocks_go_on_when_their_last_message_was_added(band: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The middle worker's blocks wait for one neighbour each. The outer ones' first blocks in the order are inner ones."""
-    for name, least in AS_SHIPPED.items():
-        monkeypatch.setattr(released, name, least)
+    monkeypatch.setattr(released, "LEAST_EARLY", AS_SHIPPED)
     events: dict[int, list[str]] = {rank: [] for rank in range(3)}
     here = threading.local()
 
@@ -253,19 +251,10 @@ def test_the_share_of_rows_that_need_not_wait_for_all(rows: dict[int, list[int]]
     assert TeamSum.early_share(together, bounds) == early
 
 
-@pytest.mark.parametrize(("mirrors", "early", "worth"), [(1, 0.1, True), (0, 0.1, False), (1, 0.09, False)])
-def test_blocks_are_for_layers_with_messages_and_early_rows(
-    monkeypatch: pytest.MonkeyPatch, mirrors: int, early: float, worth: bool
-) -> None:
-    for name, least in AS_SHIPPED.items():
-        monkeypatch.setattr(released, name, least)
-    traffic = SimpleNamespace(mirrors=mirrors)
-    together: Any = SimpleNamespace(
-        split=SimpleNamespace(inner=SimpleNamespace(rows=20)),
-        exchange=SimpleNamespace(traffic=traffic),
-        waits=lambda: np.arange(20) > 5,
-        early_share=lambda bounds: early,
-    )
+@pytest.mark.parametrize(("early", "worth"), [(0.1, True), (0.09, False)])
+def test_blocks_are_for_layers_with_early_rows(monkeypatch: pytest.MonkeyPatch, early: float, worth: bool) -> None:
+    monkeypatch.setattr(released, "LEAST_EARLY", AS_SHIPPED)
+    together: Any = SimpleNamespace(waits=lambda: np.arange(20) > 5, early_share=lambda bounds: early)
     assert released.worth_releasing(together) is worth
     for name in ("BLOCK_ROWS", "LEAST_ROWS"):  # all rows are one block
         monkeypatch.setattr(released, name, 20)

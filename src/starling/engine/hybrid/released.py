@@ -1,11 +1,12 @@
 """Rows go on to the next layer block by block, each block when a counter says that its last message was added.
 
 A sum over neighbours and the row work behind it (update, activation, dropout, the next layer's product) are one autograd function.
-Forward: blocks that wait for nobody go on while messages fly, and each message that comes lets more blocks go on. Backward the same
+Forward: blocks that wait for nobody go on while messages fly, and each message that comes lets more blocks go on; those that others
+wait for come first, and the next layer's messages leave as soon as the blocks that they are made of are done. Backward the same
 from the other end: gradients of a layer's rows are not waited for where they are made, but in the function before it, where each
-block goes back through its row work when what other workers add to it is there; and a worker's mirrors' gradients leave as soon as
-the blocks that they are made of are done. Every block computes the same numbers whenever its turn comes, and weights' gradients are
-added in the order of blocks: neither the order of arrival nor ``--overlap off`` changes a bit.
+block goes back through its row work when what other workers add to it is there, and mirrors' gradients leave as their blocks are
+done. Every block computes the same numbers whenever its turn comes, and weights' gradients are added in the order of blocks:
+neither the order of arrival nor ``--overlap off`` changes a bit.
 """
 
 from __future__ import annotations
@@ -32,10 +33,9 @@ from starling.nn.ops.arrays import applied
 from starling.nn.row_work import Node, RowWork
 
 BLOCK_ROWS, LEAST_ROWS = 8192, 2048
-"""Most rows of a block, and least ones for which a block of their own is made. Autograd's price of a block is 0.3 ms, both ways."""
-LEAST_COMING, LEAST_EARLY = 0.05, 0.1
-"""Rows that come, and rows in blocks that need not wait for all of them, to each own row: with fewer of either a layer is not cut
-into blocks, which cost more than they can gain (bench/released_rows.py)."""
+"""Most rows of a block, and least ones that get a block of their own: each costs autograd 0.2 ms (bench/released_rows.py)."""
+LEAST_EARLY = 0.1
+"""The share of rows in blocks that need not wait for everybody: with less a layer is not cut into blocks, which would not pay."""
 
 
 @dataclass(eq=False)
@@ -70,9 +70,7 @@ class _Release:
 
 
 def worth_releasing(together: TeamSum) -> bool:
-    """Whether rows that go on early can make up for the price of blocks: there are some, and messages worth waiting for."""
-    if together.exchange.traffic.mirrors < LEAST_COMING * together.split.inner.rows:
-        return False
+    """Whether enough rows can go on early to make up for the price of blocks."""
     bounds = _bounds(together)
     return len(bounds) > 2 and together.early_share(bounds) >= LEAST_EARLY
 
