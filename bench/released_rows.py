@@ -6,8 +6,8 @@
 
 Each place is a parts directory, or a file of edges that is cut into as many parts as there are workers, with random features and
 labels. A worker a part, of one thread, trains a GCN of three layers, an epoch by whole layers and one by blocks in turn. A rate
-gives each worker a host of its own behind a link of that rate (network.py); an empty one is shared memory. "Times" is the median over
-pairs of epochs that follow one another. What a block costs whatever its size is measured too, each time. Raw lines go to
+gives each worker a host of its own behind a link of that rate (network.py); an empty one is shared memory. "Times" is the median
+over pairs of epochs that follow one another. What a block costs whatever its size is measured too, each time. Raw lines go to
 ``results/released_rows.jsonl``, where they take the place of older ones of the same case, the table into docs/engine.md.
 """
 

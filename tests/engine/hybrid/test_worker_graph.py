@@ -28,21 +28,21 @@ def test_parts_are_dealt_in_order_and_evenly() -> None:
 
 
 def test_two_workers_of_an_edge_cut_by_hand(tmp_path: Path) -> None:
-    """Worker 0 owns nodes 0, 1, 2 and hears 3 and 4; worker 1 owns 3, 4, 5 and hears 1."""
+    """Worker 0 owns nodes 0, 1, 2 and hears 3 and 4; worker 1 owns 3, 4, 5 and hears 1. Node 1, which is heard too, is before 0."""
     parts = build(Case(6, PAIRS, 4, OWNER), tmp_path)
     first, second = (open_worker_graph(parts, worker, 2) for worker in range(2))
     assert (first.owned, first.rows, first.spread) == (3, 5, False)
-    assert lists(first) == [[3], [0, 2, 4], []]
-    assert first.incoming.edge.tolist() == [5, 0, 1, 2]
-    assert first.position.tolist() == [0, 1, 2, 3, 4]
-    assert first.in_degree.tolist() == [1, 3, 0, 0, 2]
+    assert lists(first) == [[1, 2, 4], [3], []]
+    assert first.incoming.edge.tolist() == [0, 1, 2, 5]
+    assert first.position.tolist() == [1, 0, 2, 3, 4]
+    assert first.in_degree.tolist() == [3, 1, 0, 0, 2]
     assert first.part.tolist() == [0, 0, 1, 2, 2]
-    assert [rows.tolist() for rows in first.traffic.send] == [[], [1]]
+    assert [rows.tolist() for rows in first.traffic.send] == [[], [0]]
     assert first.traffic.mirror_offsets == (0, 0, 2)
     assert lists(second) == [[], [2, 3], []]
     assert second.position.tolist() == [3, 4, 5, 1]
     assert [rows.tolist() for rows in second.traffic.send] == [[0, 1], []]
-    assert [(rows.tolist(), part.tolist()) for rows, part in first.heard_by] == [([], []), ([1], [2])]
+    assert [(rows.tolist(), part.tolist()) for rows, part in first.heard_by] == [([], []), ([0], [2])]
     assert [(rows.tolist(), part.tolist()) for rows, part in second.heard_by] == [([0, 1], [0, 0]), ([], [])]
 
 
