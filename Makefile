@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(VENV)/bin/starling demo --force
 
-# Tests wait for processes and messages a third of the time, so there are half as many again as cores; each computes in one thread.
+# Many tests wait for processes and messages, so half as many again as there are cores run at once, with a thread each.
 test: check
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n $$(( ($$(nproc) * 3 + 1) / 2 )) -q
 

@@ -40,6 +40,7 @@ class TeamView(View):
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
         """Blocks of rows go on as soon as they are complete, where a sum or mean of copied rows is split by owners."""
         together = self._together(gather, reduce, node.rows)
+        assert together is not None or not has_left(node), "rows have left for a sum, which another kind of gather reads"
         if together is None or not (has_left(node) or worth_releasing(together)):
             return super().aggregate_then(gather, reduce, node, work)
         known = self.aggregate(gather, reduce, node.rows) if self._is_here(node.rows) else None
