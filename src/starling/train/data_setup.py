@@ -25,7 +25,7 @@ from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, PartShuff
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import normalized, scaling_of
-from starling.engine.hybrid.exchange import Calls
+from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.source import WorkerSource, raw_features
 from starling.engine.hybrid.strategies import make_team_strategy

@@ -20,7 +20,7 @@ from starling.engine.data.fetch import FetchedStep
 from starling.engine.data.sample import Sampled
 from starling.engine.data.schedule import Scheduled
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.exchange import Calls
+from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.source import SPLITS
 from starling.infer.batch_size import BatchSize

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from starling.comm.tags import Channel
 from starling.engine.fill import FilledBatch, Filler
-from starling.engine.hybrid.exchange import Calls
+from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.hybrid.strategies import TeamStrategy

@@ -11,7 +11,7 @@ import pytest
 from starling.comm.in_process import run_threads
 from starling.core.errors import InputError
 from starling.engine.hybrid import gathered_edges as module
-from starling.engine.hybrid.exchange import Calls
+from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.gathered_edges import gathered_edges
 from starling.engine.hybrid.worker_graph import open_worker_graph
 from starling.store.graph import Graph

@@ -14,11 +14,13 @@ from starling.comm.team import ORDINARY, Team
 from starling.core.exchange import ALONE, Alone, Exchange
 from starling.engine.data.fetch import FetchedRows, FetchedStep
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.traffic import make_traffic
 from starling.engine.source import edge_tensor
 from starling.nn.graph import NO_LOOPS, LocalGraph
-from starling.nn.view import Moment, View
+from starling.nn.moment import Moment
+from starling.nn.view import View
 from starling.plan.batch import Block
 
 

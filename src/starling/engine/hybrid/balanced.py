@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from starling.comm.team import Team
 from starling.engine.hybrid.active import ActiveSet
-from starling.engine.hybrid.exchange import Calls
+from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.traffic import make_traffic
 from starling.engine.hybrid.worker_graph import WorkerGraph
 from starling.kernels.csr import Csr

@@ -20,7 +20,7 @@ from starling.engine.features import DenseFeatures, Features, SpreadFeatures
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.active import ActiveSet
 from starling.engine.hybrid.balanced import BatchCutter, BatchShare
-from starling.engine.hybrid.exchange import Calls
+from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
 from starling.engine.hybrid.source import WorkerSource

@@ -20,7 +20,8 @@ from starling.core.errors import InputError
 from starling.core.manifest import Labels
 from starling.core.times import no_later
 from starling.engine.features import DenseFeatures, Features, NoFeatures
-from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.later_graph import LaterGraph
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker

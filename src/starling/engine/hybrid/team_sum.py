@@ -19,7 +19,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from starling.engine.hybrid.additions import Additions
-from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.row_blocks import touched
 from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
 from starling.kernels.mapped import sum_lists

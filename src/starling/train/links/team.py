@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.links import TeamLinks
 from starling.engine.hybrid.row_requests import Addresses, RowRequest, request_rows
 from starling.engine.hybrid.source import WorkerSource
