@@ -1,13 +1,13 @@
-"""Rows that go on to the next layer block by block, beside whole layers that wait for their last message.
+"""Rows that are computed, and go on to the next layer, as their messages come, beside whole layers that wait for the last one.
 
     python bench/released_rows.py ego_twitter=DATA/ego_twitter.npz [--workers 2] [--rates ,1gbit,300mbit] [--epochs 42]
-    python bench/released_rows.py 200k=PARTS
+    python bench/released_rows.py 200k=PARTS --model gat --layers 2
     python bench/released_rows.py --render          # only write the table anew
 
 Each place is a parts directory, or a file of edges that is cut into as many parts as there are workers, with random features and
-labels. A worker a part, of one thread, trains a GCN of three layers, an epoch by whole layers and one by blocks in turn. A rate
-gives each worker a host of its own behind a link of that rate (network.py); an empty one is shared memory. "Times" is the median
-over pairs of epochs that follow one another. What a block costs whatever its size is measured too, each time. Raw lines go to
+labels. A worker a part, of one thread, trains a model, an epoch by whole layers and one by blocks or groups of rows in turn. A
+rate gives each worker a host of its own behind a link of that rate (network.py); an empty one is shared memory. "Times" is the
+median over pairs of epochs that follow one another. What a block costs whatever its size is measured too. Raw lines go to
 ``results/released_rows.jsonl``, where they take the place of older ones of the same case, the table into docs/engine.md.
 """
 
@@ -33,10 +33,11 @@ from network import hosts, trained_over
 from starling.comm.team import Team
 from starling.engine.hybrid import view
 from starling.engine.hybrid.block_work import BlockWork
-from starling.engine.hybrid.team_sum import TeamSum
+from starling.engine.hybrid.exchange import TeamExchange
 from starling.launch.local import run_workers
 from starling.launch.train_worker import train
-from starling.nn.row_work import Node, RowWork
+from starling.nn.row_work import Node, NodeLayout, RowWork
+from starling.nn.view import ListWork, View
 from starling.store.parts import open_parts
 from starling.train.config import RunConfig
 
@@ -47,13 +48,19 @@ WARM = 2
 
 
 def train_in_turns(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
-    """What every worker does: an ordinary run, with blocks in every other step."""
-    view.worth_releasing = _in_turns
+    """What every worker does: an ordinary run, with blocks of rows, and groups, in every other step."""
+    by_groups = view.TeamView.on_lists
+
+    def on_lists(self: view.TeamView, rows: torch.Tensor, work: ListWork) -> tuple[torch.Tensor, ...]:
+        return by_groups(self, rows, work) if _has_its_turn(self.exchange) else View.on_lists(self, rows, work)
+
+    view.worth_releasing = lambda together: _has_its_turn(together.exchange)
+    view.TeamView.on_lists = on_lists
     return train(team, spec)
 
 
-def _in_turns(together: TeamSum) -> bool:
-    return together.exchange.calls.step % 2 == 1
+def _has_its_turn(exchange: TeamExchange) -> bool:
+    return exchange.calls.step % 2 == 1
 
 
 def shares(path: Path) -> dict[str, float]:
@@ -95,13 +102,13 @@ def block_price(blocks: int = 64, repeats: int = 20) -> float:
 
     for _ in range(repeats):
         sums = torch.randn(4 * blocks, 8)
-        work = BlockWork(RowWork(update, (layer,)), bounds, True, own_is_summed=True, recorded=True)
+        work = BlockWork(RowWork(update, (layer,)), bounds, NodeLayout(multiplied=True), recorded=True)
         began = time.perf_counter()
-        work.begin(sums.clone(), sum_learns=True, own_learns=True, weights=tuple(layer.parameters()))
+        work.begin((sums.clone(),), sum_learns=True, learns={0}, weights=tuple(layer.parameters()))
         for block in range(blocks):
             work.run(block, sums)
-        saved, (rows, _) = work.put_away(), work.take_results()
-        work.begin_backward(saved, torch.ones_like(rows), None, sums)
+        saved, (rows,) = work.put_away(), work.take_results()
+        work.begin_backward(saved, (torch.ones_like(rows),), sums)
         for block in range(blocks):
             work.run_backward(block)
         work.end_backward([True, True])
@@ -156,15 +163,20 @@ def row(line: Line) -> str:
     median = statistics.median
     times = 1 / median(blocks / whole for whole, blocks in zip(line["whole"], line["blocks"], strict=True))
     return (
-        f"| {line['graph']} | {line['workers']} | {line['link'] or 'shared memory'} | {line['coming']:.2f} | {line['inner']:.0%} | "
+        f"| {line['graph']} | {line['model']} | {line['workers']} | {line['link'] or 'shared memory'} | "
+        f"{line['coming']:.2f} | {line['inner']:.0%} | "
         f"{median(line['whole']):.3f} | {median(line['blocks']):.3f} | {times:.2f} | {median(line['whole_waiting']):.3f} → "
         f"{median(line['blocks_waiting']):.3f} |"
     )
 
 
 def table(lines: list[Line]) -> str:
-    head = "| graph | workers | link | rows that come | inner rows | whole layers, s | by blocks, s | times | waiting, s |"
-    return "\n".join([head, "|---|---:|---|---:|---:|---:|---:|---:|---:|", *(row(line) for line in lines if "graph" in line)])
+    head = (
+        "| graph | model | workers | link | rows that come | inner rows | whole layers, s | by blocks, s | times | waiting, s |"
+    )
+    return "\n".join(
+        [head, "|---|---|---:|---|---:|---:|---:|---:|---:|---:|", *(row(line) for line in lines if "graph" in line)]
+    )
 
 
 def main() -> None:

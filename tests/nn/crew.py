@@ -70,6 +70,21 @@ class CrewExchange:
     def push_max(self, partial: Tensor) -> Tensor:
         return _PushMax.apply(partial, self)
 
+    def push_softmax(self, partial: Tensor, log_sum: Tensor, node_columns: int) -> Tensor:
+        """Numerators and denominators by the largest score of all: another way than the engine's."""
+        with torch.no_grad():
+            top = self.pull(self.push_max(log_sum))
+            top = torch.where(top.isinf(), 0.0, top)
+        share, heads = (log_sum - top).exp(), log_sum.shape[1]
+
+        def of_heads(values: Tensor) -> Tensor:
+            widths = (node_columns, partial.shape[1] - node_columns)
+            return torch.cat([values.repeat_interleave(width // heads, 1) for width in widths], 1)
+
+        whole = self.push_sum(torch.cat([partial * of_heads(share), share], 1))
+        total = whole[:, -heads:]
+        return whole[:, :-heads] / of_heads(torch.where(total == 0, 1.0, total))
+
     def all_sum(self, values: Tensor) -> Tensor:
         return _AllSum.apply(values, self)
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from starling.nn.graph import LocalGraph, graph_of_edges
 from starling.nn.layers.rgat import RGAT
-from starling.nn.view import Moment, View
+from starling.nn.moment import Moment
+from starling.nn.view import View
 from tests.nn.graphs import edge_index, make, rows
 from tests.nn.test_relational import shaken
 

@@ -13,11 +13,13 @@ from starling.core.errors import InputError
 from starling.nn.blockwise import aggregate_messages
 from starling.nn.dropout import dropout
 from starling.nn.gather import Attention, ByRelation, Copy, EdgeBlock, Gather, Messages, PairAttention, Reduce
+from starling.nn.gathering import Gathering
 from starling.nn.graph import LocalGraph, graph_of_edges, local_graph
+from starling.nn.moment import Moment
 from starling.nn.ops import plain
 from starling.nn.registry import MODELS, ModelSpec, build_model
 from starling.nn.reuse import Constants
-from starling.nn.view import Moment, Size, View
+from starling.nn.view import Size, View
 from tests.nn.crew import cut
 from tests.nn.graphs import edges, make, rows
 
@@ -109,7 +111,7 @@ def test_plain_twins_agree(graph: LocalGraph) -> None:
     loops = leaky_relu(by_head[0] + by_head[1], 0.2)[: graph.outputs].masked_fill(looped[:, None], -1e30)
     gather = Attention(source, target, edge_rows=graph.edge_attr, dropout=0.4)
     score = plain.additive_score(graph, by_head[0], by_head[1], 0.2)
-    masks = view._attention_masks(gather, score)
+    masks = Gathering(graph, view.moment)._attention_masks(gather, score)
     out, _ = plain.attend(graph, h, score, own_score=loops, edge_rows=graph.edge_attr, **masks)
     torch.testing.assert_close(out, view.aggregate(gather, "softmax", h))
     score = plain.pair_score(graph, h, h[: graph.destinations], source, 0.2)

@@ -27,6 +27,12 @@ class Exchange(Protocol):
     def push_max(self, partial: Tensor) -> Tensor:
         """Partial maxima of all local destinations → whole maxima of the owned ones; the gradient goes to one winner."""
 
+    def push_softmax(self, partial: Tensor, log_sum: Tensor, node_columns: int) -> Tensor:
+        """Softmax-weighted sums over the edges here, with their log-sums [rows, H] → over all edges of the owned destinations.
+
+        Head h's columns are the h-th of H equal stretches of the first `node_columns`, and of the others.
+        """
+
     def all_sum(self, values: Tensor) -> Tensor:
         """The sum of `values` over all workers, on each of them (batch norm's statistics)."""
 
@@ -45,6 +51,10 @@ class Alone:
         return partial
 
     def push_max(self, partial: Tensor) -> Tensor:
+        """All in-edges are here."""
+        return partial
+
+    def push_softmax(self, partial: Tensor, log_sum: Tensor, node_columns: int) -> Tensor:
         """All in-edges are here."""
         return partial
 

@@ -15,8 +15,9 @@ from torch import Tensor
 from starling.engine.source import GraphSource
 from starling.nn.graph import LocalGraph, loops_among
 from starling.nn.inputs import LearntRows, input_rows
+from starling.nn.moment import Moment
 from starling.nn.reuse import Constants
-from starling.nn.view import Moment, View
+from starling.nn.view import View
 from starling.plan.batch import BatchPlan, Block
 
 

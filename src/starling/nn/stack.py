@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -96,35 +97,44 @@ class Stack(LayeredModel):
 
     def forward(self, views: Views, x: Tensor) -> Tensor:
         """All layers; what lies between two aggregations is given to the view as one piece of work, where it is row by row."""
-        listed, layers = self.listed(views), [layer for layer in self.graph_layers if isinstance(layer, Layer)]
-        alike = not self.settings.residual and self.settings.norm != "batch" and self.head is None
-        if not alike or len(layers) < self.layer_count or not all(layer.row_by_row for layer in layers):
+        listed = self.listed(views)
+        bare = (layer.layer if isinstance(layer, NGNN) else layer for layer in self.graph_layers)
+        layers = [layer for layer in bare if isinstance(layer, Layer) and layer.row_by_row]
+        if len(layers) < self.layer_count or self.settings.norm == "batch":
             return super().forward(listed, x)
-        node = layers[0].transform(listed[0], self._entered(listed[0], x))
+        node, outputs = self._transformed(layers[0], listed[0], self._entered(listed[0], x)), []
         for index, (view, layer) in enumerate(zip(listed, layers, strict=True)):
             work, whole = self._until_next(index, listed, layers)
             node = view.aggregate_then(layer.gather(view, node), layer.reduce, node, work)
             if not whole:
-                node = layers[index + 1].transform(listed[index + 1], node.rows)
-        return node.rows
+                node = self._transformed(layers[index + 1], listed[index + 1], node.rows)
+            if self.keeps_all:
+                outputs.append(node.rows if node.input is None else node.input)
+        return self.finish(listed[-1], [listed[-1].destinations(rows) for rows in outputs or [node.rows]])
 
     def _until_next(self, index: int, views: list[View], layers: list[Layer]) -> tuple[RowWork, bool]:
         """What follows the aggregation of layer `index`, and whether that is all up to the next one.
 
         The next layer's transformation is part of it where this layer's rows are all rows, and destinations, of the next.
         """
-        view, layer = views[index], layers[index]
-        if index == self.layer_count - 1:
-            last = RowWork(lambda _first, node, aggregate: _alone(layer.update(view, node, aggregate)), (layer,))
-            return last, True
-        after, following = views[index + 1], layers[index + 1]
-        whole = after.graph.outputs == view.graph.outputs
+        view, layer, graph_layer = views[index], layers[index], self.graph_layers[index]
+        last = index == self.layer_count - 1
+        whole = last or views[index + 1].graph.outputs == view.graph.outputs
 
         def run(first: int, node: Node, aggregate: Tensor) -> Node:
-            h = self._followed(index, view, layer.update(view, node, aggregate), None, first)
-            return following.transform(after, h) if whole else _alone(h)
+            h = layer.update(view, node, aggregate)
+            h = graph_layer.onward(view, h) if isinstance(graph_layer, NGNN) else h
+            h = self._followed(index, view, h, node.input, first)
+            return Node(h, h) if last or not whole else self._transformed(layers[index + 1], views[index + 1], h)
 
-        return RowWork(run, (layer, self.norms[index], following), after if whole else None), whole
+        modules = (graph_layer, self.norms[index], self.skips[index], *([] if last else [layers[index + 1]]))
+        reader = views[index + 1] if whole and not last else None
+        return RowWork(run, modules, reader, shows_input=self.keeps_all), whole
+
+    def _transformed(self, layer: Layer, view: View, h: Tensor) -> Node:
+        """A layer's input, which residuals and jumping knowledge read again."""
+        node = layer.transform(view, h)
+        return replace(node, input=h) if self.settings.residual or self.keeps_all else node
 
     def _entered(self, view: View, x: Tensor) -> Tensor:
         """The first layer's input rows."""
@@ -156,8 +166,3 @@ class Stack(LayeredModel):
         joined = torch.cat(outputs, 1) if self.settings.jump == "cat" else torch.stack(outputs).amax(0)
         result: Tensor = self.head(view, joined)
         return result
-
-
-def _alone(h: Tensor) -> Node:
-    """Rows that were not transformed."""
-    return Node(h, h)

@@ -14,9 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from starling.engine.hybrid.block_work import BlockWork
-from starling.nn.row_work import Node, RowWork
+from starling.nn.row_work import Node, NodeLayout, RowWork
 
 BOUNDS = np.array([0, 3, 4, 10])
+APART = NodeLayout(own=1)
+"""Destinations keep other rows than those that are summed."""
 
 
 class Net(nn.Module):
@@ -44,18 +46,17 @@ def made(seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def in_blocks(net: Net, forward: Sequence[int], backward: Sequence[int]) -> list[Tensor]:
     sums, own, rows_gradient, own_gradient = made(2)
-    work = BlockWork(RowWork(net.run, (net,)), BOUNDS, False, own_is_summed=False, recorded=True)
-    work.begin(own, sum_learns=True, own_learns=True, weights=(net.one, net.two))
+    work = BlockWork(RowWork(net.run, (net,)), BOUNDS, APART, recorded=True)
+    work.begin((sums, own), sum_learns=True, learns={1}, weights=(net.one, net.two))
     for block in forward:
         work.run(block, sums)
     saved = work.put_away()
     rows, apart = work.take_results()
-    assert apart is not None
-    assert work.multiplied
-    work.begin_backward(saved, rows_gradient, own_gradient, sums)
+    assert work.made == NodeLayout(own=1, multiplied=True)
+    work.begin_backward(saved, (rows_gradient, own_gradient), sums)
     for block in backward:
         work.run_backward(block)
-    found = [rows, apart, work.sum_gradient, work.own_gradient]
+    found = [rows, apart, work.sum_gradient, work.kept_gradients[1]]
     one, two = work.end_backward([True, True])
     return [tensor for tensor in (*found, one, two) if tensor is not None]
 
@@ -81,8 +82,8 @@ def test_blocks_are_the_whole_in_pieces() -> None:
 
 def test_a_weight_that_nobody_told_of_is_an_error() -> None:
     net, work_of = Net(), nn.Linear(1, 1)
-    work = BlockWork(RowWork(net.run, (work_of,)), BOUNDS, False, own_is_summed=False, recorded=True)
-    work.begin(made(2)[1], sum_learns=True, own_learns=False, weights=tuple(work_of.parameters()))
+    work = BlockWork(RowWork(net.run, (work_of,)), BOUNDS, APART, recorded=True)
+    work.begin(made(2)[:2], sum_learns=True, learns=set(), weights=tuple(work_of.parameters()))
     with pytest.raises(ValueError, match=r"row work uses a weight of shape \(4, [24]\) that is in none of its modules"):
         work.run(0, made(2)[0])
 
@@ -90,16 +91,16 @@ def test_a_weight_that_nobody_told_of_is_an_error() -> None:
 def test_what_learns_nothing_gets_no_gradient() -> None:
     net = Net()
     sums, own, rows_gradient, own_gradient = made(2)
-    work = BlockWork(RowWork(net.run, (net,)), BOUNDS, False, own_is_summed=False, recorded=True)
-    work.begin(own, sum_learns=False, own_learns=False, weights=(net.two,))
+    work = BlockWork(RowWork(net.run, (net,)), BOUNDS, APART, recorded=True)
+    work.begin((sums, own), sum_learns=False, learns=set(), weights=(net.two,))
     for block in range(3):
         work.run(block, sums)
     saved = work.put_away()
-    work.begin_backward(saved, rows_gradient, own_gradient, sums)
+    work.begin_backward(saved, (rows_gradient, own_gradient), sums)
     for block in range(3):
         work.run_backward(block)
     assert work.sum_gradient is None
-    assert work.own_gradient is None
+    assert not work.kept_gradients
     one, two = work.end_backward([False, True])
     assert one is None
     assert two is not None
@@ -112,8 +113,8 @@ def test_nothing_waits_for_the_collector(backward: bool) -> None:
     sums, own, rows_gradient, own_gradient = made(2)
     gc.disable()
     try:
-        work = BlockWork(RowWork(net.run, (net,)), BOUNDS, False, own_is_summed=False, recorded=True)
-        work.begin(own, sum_learns=True, own_learns=True, weights=(net.one, net.two))
+        work = BlockWork(RowWork(net.run, (net,)), BOUNDS, APART, recorded=True)
+        work.begin((sums, own), sum_learns=True, learns={1}, weights=(net.one, net.two))
         for block in range(3):
             work.run(block, sums)
         saved = work.put_away()
@@ -121,7 +122,7 @@ def test_nothing_waits_for_the_collector(backward: bool) -> None:
         kept = [weakref.ref(tensor) for tensor in saved if tensor.data_ptr() not in weights]
         assert kept
         if backward:
-            work.begin_backward(saved, rows_gradient, own_gradient, sums)
+            work.begin_backward(saved, (rows_gradient, own_gradient), sums)
             for block in range(3):
                 work.run_backward(block)
             work.end_backward([True, True])
@@ -141,12 +142,43 @@ def test_a_result_that_is_saved_is_kept_once() -> None:
         return Node(h, h)
 
     sums, own, *_ = made(2)
-    work = BlockWork(RowWork(run, ()), BOUNDS, False, own_is_summed=False, recorded=True)
-    work.begin(own, sum_learns=True, own_learns=True, weights=())
+    work = BlockWork(RowWork(run, ()), BOUNDS, APART, recorded=True)
+    work.begin((sums, own), sum_learns=True, learns={1}, weights=())
     for block in range(3):
         work.run(block, sums)
     saved = work.put_away()
-    rows, apart = work.take_results()
-    assert apart is None
+    (rows,) = work.take_results()
     places = {tensor.untyped_storage().data_ptr() for tensor in saved}
     assert places == {whole.untyped_storage().data_ptr() for whole in (sums, own, rows)}
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_inputs_go_on_beside_rows(shown: bool) -> None:
+    """A residual reads the input of the node before; the next one's is its own rows, or apart from them if others read it too."""
+    draw = torch.Generator().manual_seed(7)
+    weight = nn.Linear(4, 4, bias=False).double()
+
+    def run(_first: int, node: Node, aggregate: Tensor) -> Node:
+        assert node.input is not None
+        h = torch.tanh(weight(aggregate) + node.own) + node.input * node.input
+        return Node(h, h, input=h)
+
+    sums, own, input_rows, *gradients = (torch.randn(10, 4, generator=draw, dtype=torch.float64) for _ in range(5))
+    ends = [tensor.clone().requires_grad_() for tensor in (sums, own, input_rows)]
+    whole = run(0, Node(ends[1], ends[1], input=ends[2]), ends[0] * 1)
+    read = [whole.rows, whole.rows] if shown else [whole.rows]
+    expected = torch.autograd.grad(read, (*ends, weight.weight), gradients[: len(read)])
+    work = BlockWork(RowWork(run, (weight,), shows_input=shown), BOUNDS, NodeLayout(own=1, input=2), recorded=True)
+    work.begin((sums, own, input_rows), sum_learns=True, learns={1, 2}, weights=(weight.weight,))
+    for block in (1, 2, 0):
+        work.run(block, sums)
+    saved, results = work.put_away(), work.take_results()
+    assert work.made == NodeLayout(own=0, input=1 if shown else 0)
+    assert len(results) == len(read)
+    for rows in results:
+        torch.testing.assert_close(rows, whole.rows.detach())
+    work.begin_backward(saved, gradients[: len(read)], sums)
+    for block in (2, 0, 1):
+        work.run_backward(block)
+    found = [work.sum_gradient, work.kept_gradients[1], work.kept_gradients[2], *work.end_backward([True])]
+    torch.testing.assert_close(tuple(found), expected)

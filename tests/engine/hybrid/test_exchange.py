@@ -12,7 +12,8 @@ from torch import Tensor
 from starling.comm.in_process import run_threads
 from starling.comm.tags import CALLS, Channel, describe_tag
 from starling.comm.team import Team
-from starling.engine.hybrid.exchange import Calls, TeamExchange, Wire
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.exchange import TeamExchange, Wire
 from starling.engine.hybrid.traffic import Traffic, make_traffic
 
 EMPTY = np.empty(0, np.int64)
@@ -84,11 +85,30 @@ def test_push_max_and_who_gets_the_gradient_of_a_tie() -> None:
     assert gradient == ([1, 1, 1, 1], [0, 1, 0, 0, 1], [0, 0, 0])
 
 
+@pytest.mark.parametrize("wire", ["float32", "bfloat16"])
+def test_push_softmax_weighs_by_the_exponents_of_log_sums(wire: Wire) -> None:
+    """Row 1 of worker 0: 1 of weight 1 (its own), 5 of weight 2, 9 of weight 1. Row 0 of worker 1 has edges at worker 0 alone."""
+    none, log2 = -float("inf"), float(np.log(2))
+    partial = [[7.0, 1.0, 4.0, 8.0], [0.0, 3.0, 6.0, 5.0, 2.0], [0.0, 9.0, 0.0]]
+    log_sums = [[0.0, 0.0, 3.0, 200.0], [none, 1.0, 200.0, log2, 0.0], [none, 0.0, none]]
+
+    def work(team: Team) -> list[float]:
+        exchange = exchange_of(team, TRAFFIC[team.rank], wire)
+        rows, logs = (column(values[team.rank]).float() for values in (partial, log_sums))
+        whole: list[float] = exchange.push_softmax(rows, logs, 1)[:, 0].tolist()
+        return whole
+
+    for found, expected in zip(run_threads(3, work), ([7, (1 + 5 * 2 + 9) / 4], [4, 3, 7], [2]), strict=True):
+        assert found == pytest.approx(expected, rel=1e-5 if wire == "float32" else 2e-3)
+
+
 Operation = Callable[[TeamExchange, Tensor], Tensor]
 OPERATIONS: dict[str, Operation] = {
     "pull": lambda exchange, rows: exchange.pull(rows[: exchange.traffic.owned]),
     "push_sum": lambda exchange, rows: exchange.push_sum(rows),
     "push_max": lambda exchange, rows: exchange.push_max(rows),
+    "push_softmax": lambda exchange, rows: exchange.push_softmax(rows[:, :1], rows[:, 1:], 1),
+    "push_softmax of nodes and edges": lambda exchange, rows: exchange.push_softmax(rows, rows[:, :1] * 2, 1),
     "all_sum": lambda exchange, rows: exchange.all_sum(rows[:1]) * (exchange.team.rank + 1),
 }
 

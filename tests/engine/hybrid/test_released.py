@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +24,10 @@ from starling.engine.hybrid.team_sum import TeamSum
 from starling.nn.gather import Copy
 from starling.nn.row_work import Node, RowWork
 from starling.store.graph import Graph
-from starling.train.config import RunConfig
 from starling.train.setup import set_up
-from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn, learn_together, steps
+from tests.engine.hybrid.disorder import learn_in_disorder
+from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, learn, learn_together, steps
 from tests.support.ranks import run_ranks
-from tests.support.trainable import trainable_graph
 
 AS_SHIPPED = released.LEAST_EARLY
 MODELS: dict[str, dict[str, Any]] = {
@@ -40,6 +38,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "sage of three layers": {"name": "sage", "layers": 3, "hidden": 8, "dropout": 0.2},
     "sage that widens": {"name": "sage", "layers": 3, "hidden": 24},
     "gin": {"name": "gin", "layers": 3, "hidden": 8, "dropout": 0.1},
+    "sage with a network inside": {"name": "sage", "layers": 3, "hidden": 8, "inner": 2},
+    "gcn with residuals": {"name": "gcn", "layers": 3, "hidden": 24, "residual": True, "dropout": 0.2},
+    "sage with residuals that jumps": {"name": "sage", "layers": 3, "hidden": 8, "residual": True, "jump": "cat"},
 }
 STRATEGIES: dict[str, dict[str, Any]] = {
     "global": {"name": "global"},
@@ -83,32 +84,6 @@ def test_blocks_learn_what_one_process_learns(
     for seen in learn_together(config_of(parts["edge-cut"], workers, settings, how), tmp_path / "team"):
         assert_same(seen, alone)
     assert max(few_rows) > 1
-
-
-def in_disorder(team: Team, seed: int) -> None:
-    """Give what comes to a worker in an order drawn anew each time."""
-    assert team.mailbox is not None
-    real, draw = team.mailbox.receive_any, random.Random(f"{seed}/{team.rank}")
-
-    def receive_any(tag: int, shapes: Mapping[int, Sequence[int]], dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
-        coming = real(tag, shapes, dtype)  # asked for now, waited for later
-
-        def shuffled() -> Iterator[tuple[int, Tensor]]:
-            come = [(peer, rows.clone()) for peer, rows in coming]
-            draw.shuffle(come)
-            yield from come
-
-        return shuffled()
-
-    team.mailbox.receive_any = receive_any  # type: ignore[method-assign]
-
-
-def learn_in_disorder(config: RunConfig, run: Path, seed: int) -> list[Learnt]:
-    def work(team: Team) -> Learnt:
-        in_disorder(team, seed)
-        return learn(team, config, run)
-
-    return run_threads(config.team.workers, work)
 
 
 @pytest.mark.parametrize("boundary", [1.0, 0.5])
@@ -156,15 +131,6 @@ def test_processes_learn_the_same_bits_over_every_transport(parts: dict[str, Pat
 
 
 # ---- a band of nodes in three parts: what goes on and leaves when, by hand ----
-
-
-@pytest.fixture(scope="module")
-def band(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty nodes in a row, each joined to the next five; parts are tens of them, so that blocks of five touch one cut at most."""
-    folder = tmp_path_factory.mktemp("band")
-    ends = np.concatenate([np.stack([np.arange(30 - step), np.arange(step, 30)], axis=1) for step in range(1, 6)])
-    graph = trainable_graph(folder / "graph", nodes=30, edges=np.concatenate([ends, ends[:, ::-1]]), without=("val",))
-    return cut(graph, folder, 3, np.arange(30) // 10, locality=np.arange(30, dtype=np.int32))
 
 
 def test_blocks_go_on_when_their_last_message_was_added(band: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from torch.autograd.graph import saved_tensors_hooks
 
 from starling.nn.ops.arrays import accumulator, applied
-from starling.nn.row_work import Node, RowWork
+from starling.nn.row_work import Node, NodeLayout, RowWork
 
 
 @dataclass(eq=False)
@@ -28,7 +28,7 @@ class _Gradients:
     """Of a block that is run backwards: those that go in, and those that come out. The block's graph holds them."""
 
     given: tuple[Tensor | None, ...] = ()
-    found: dict[str, Tensor] = field(default_factory=dict)
+    found: dict[int, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,24 +71,28 @@ class _InOrder:
             self._next += 1
 
 
-class BlockWork:
-    """Blocks are the rows between `bounds`. `own_is_summed`: what destinations keep of themselves are the rows that are summed."""
+_SUM = -1
+"""In place of the number of a node's tensor: the sums."""
 
-    def __init__(
-        self, work: RowWork, bounds: NDArray[np.int64], multiplied: bool, *, own_is_summed: bool, recorded: bool
-    ) -> None:
-        self.bounds, self.own_is_summed = bounds, own_is_summed
-        self._work, self._given_multiplied, self._recorded = work, multiplied, recorded
-        self.multiplied = False
+
+class BlockWork:
+    """Blocks are the rows between `bounds`. `given` tells which of the node's tensors destinations read of themselves."""
+
+    def __init__(self, work: RowWork, bounds: NDArray[np.int64], given: NodeLayout, *, recorded: bool) -> None:
+        self.bounds = bounds
+        self._work, self._given, self._recorded = work, given, recorded
+        self.made = NodeLayout()
         """Of the node that comes out."""
-        self.sum_learns = self._own_learns = False
+        self.sum_learns = False
+        self._learns: set[int] = set()
         self._weights: tuple[Tensor, ...] = ()
-        self._own: Tensor | None = None
+        self._kept: dict[int, Tensor] = {}
         self._graphs: dict[int, _Graph] = {}
         self._saved = _Saved()
         self._results: list[Tensor] = []
         self.sum_gradient: Tensor | None = None
-        self.own_gradient: Tensor | None = None
+        self.kept_gradients: dict[int, Tensor] = {}
+        """Of the node's tensors by number, each as long as there are destinations."""
 
     @property
     def count(self) -> int:
@@ -97,29 +101,32 @@ class BlockWork:
 
     # ---- forward ----
 
-    def begin(self, own: Tensor, *, sum_learns: bool, own_learns: bool, weights: tuple[Tensor, ...]) -> None:
-        """Blocks will be run; the others say what gradients are wanted of."""
-        self._own, self.sum_learns, self._own_learns, self._weights = own, sum_learns, own_learns, weights
+    def begin(self, tensors: Sequence[Tensor], *, sum_learns: bool, learns: set[int], weights: tuple[Tensor, ...]) -> None:
+        """Blocks will be run, on a node of these tensors; the others say what gradients are wanted of."""
+        self._kept, self.sum_learns, self._weights = (
+            {number: tensors[number] for number in self._given.kept},
+            sum_learns,
+            weights,
+        )
+        self._learns = learns
 
     def run(self, block: int, sums: Tensor) -> None:
         """Run a block, whose rows of `sums` are complete; row work may write to them."""
         first, stop = self.bounds[block], self.bounds[block + 1]
-        assert self._own is not None
         if not self._recorded:
-            own = self._own[first:stop]
-            node = self._work.run(int(first), Node(own, own, self._given_multiplied), sums[first:stop])
-            self._leave(node, first, stop)
+            kept = {number: rows[first:stop] for number, rows in self._kept.items()}
+            self._leave(self._work.run(int(first), self._given.node(kept), sums[first:stop]), first, stop)
             return
         start, gradients, saved = torch.empty(0, requires_grad=True), _Gradients(), self._saved.tensors
         began = len(saved)
         with torch.enable_grad(), saved_tensors_hooks(self._saved.keep, self._saved.find):
-            own = _some_rows(self._own, first, stop)
-            if self._own_learns:
-                own = applied(_Enter, start, gradients, "own", [own])
+            kept = {number: _some_rows(rows, first, stop) for number, rows in self._kept.items()}
+            for number in kept.keys() & self._learns:
+                kept[number] = applied(_Enter, start, gradients, number, [kept[number]])
             memory = _some_rows(sums, first, stop)
-            aggregate = applied(_Enter, start, gradients, "sum", [memory]) if self.sum_learns else memory
-            node = self._work.run(int(first), Node(own, own, self._given_multiplied), aggregate)
-            tensors = _apart(node)
+            aggregate = applied(_Enter, start, gradients, _SUM, [memory]) if self.sum_learns else memory
+            node = self._work.run(int(first), self._given.node(kept), aggregate)
+            tensors, _ = node.apart(shown=self._work.shows_input)
             graph = self._graphs[block] = _Graph(start, applied(_Leave, gradients, *tensors), gradients)
         if block == 0:
             self._check_weights(graph)
@@ -136,17 +143,17 @@ class BlockWork:
 
     def put_away(self) -> list[Tensor]:
         """What the blocks' graphs have saved; it is given back when they are run backwards."""
-        saved, self._saved.tensors, self._own = self._saved.tensors, [], None
+        saved, self._saved.tensors, self._kept = self._saved.tensors, [], {}
         return saved
 
-    def take_results(self) -> tuple[Tensor, Tensor | None]:
-        """The rows of all blocks, and what destinations keep where that is apart from them; they are the caller's from here on."""
-        (rows, *apart), self._results = self._results, []
-        return rows, apart[0] if apart else None
+    def take_results(self) -> tuple[Tensor, ...]:
+        """The tensors of the node that comes out, laid out as `made`; they are the caller's from here on."""
+        results, self._results = self._results, []
+        return tuple(results)
 
     def _leave(self, node: Node, first: int, stop: int) -> list[Tensor]:
         """Copy a block's results to their places in the whole, which are given back."""
-        tensors, self.multiplied = _apart(node), node.multiplied
+        tensors, self.made = node.apart(shown=self._work.shows_input)
         if not self._results:
             self._results = [tensor.new_empty(int(self.bounds[-1]), *tensor.shape[1:]) for tensor in tensors]
         places = [_some_rows(whole, first, stop) for whole in self._results]
@@ -170,36 +177,32 @@ class BlockWork:
 
     # ---- backward ----
 
-    def begin_backward(self, saved: Sequence[Tensor], rows: Tensor, own: Tensor | None, summed: Tensor) -> None:
+    def begin_backward(self, saved: Sequence[Tensor], gradients: Sequence[Tensor], summed: Tensor) -> None:
         """Blocks will be run backwards, each when its rows of these gradients are complete; sums are like `summed`."""
         if self.sum_learns:
             self.sum_gradient = torch.empty(int(self.bounds[-1]), summed.shape[1], dtype=accumulator(summed))
-        self._saved.tensors, self._given = list(saved), [rows] if own is None else [rows, own]
+        self._saved.tensors, self._gradients = list(saved), gradients
         self._weight_gradients = _InOrder(len(self._weights))
 
     def run_backward(self, block: int) -> None:
         """Run a block backwards."""
         first, stop = self.bounds[block], self.bounds[block + 1]
         graph = self._graphs.pop(block)
-        graph.gradients.given, found = tuple(gradient[first:stop] for gradient in self._given), graph.gradients.found
+        graph.gradients.given, found = tuple(gradient[first:stop] for gradient in self._gradients), graph.gradients.found
         _, *weights = torch.autograd.grad(graph.end, (graph.start, *self._weights), torch.empty(0), allow_unused=True)
         if self.sum_gradient is not None:
-            self.sum_gradient[first:stop] = found.get("sum", 0)
-        if "own" in found:
-            if self.own_gradient is None:
-                self.own_gradient = found["own"].new_zeros(int(self.bounds[-1]), *found["own"].shape[1:])
-            self.own_gradient[first:stop] = found["own"]
+            self.sum_gradient[first:stop] = found.pop(_SUM, 0)
+        for number, gradient in found.items():
+            if number not in self.kept_gradients:
+                self.kept_gradients[number] = gradient.new_zeros(int(self.bounds[-1]), *gradient.shape[1:])
+            self.kept_gradients[number][first:stop] = gradient
         self._weight_gradients.add(block, weights)
 
     def end_backward(self, wanted: Sequence[bool]) -> list[Tensor | None]:
         """Gradients of all weights of the row work, None of those that are not wanted; nothing else is kept any longer."""
         made = iter(self._weight_gradients.totals)
-        self._saved.tensors, self._given, self.sum_gradient, self.own_gradient = [], [], None, None
+        self._saved.tensors, self._gradients, self.sum_gradient, self.kept_gradients = [], [], None, {}
         return [next(made) if learns else None for learns in wanted]
-
-
-def _apart(node: Node) -> list[Tensor]:
-    return [node.rows] if node.own is node.rows else [node.rows, node.own]
 
 
 def _some_rows(whole: Tensor, first: int, stop: int) -> Tensor:
@@ -215,14 +218,14 @@ class _Enter(Function):
     """Rows come into a block's graph; their gradient is put down among those that are found."""
 
     @staticmethod
-    def forward(ctx: Any, start: Tensor, gradients: _Gradients, name: str, boxed: list[Tensor]) -> Tensor:
-        ctx.gradients, ctx.name = gradients, name
+    def forward(ctx: Any, start: Tensor, gradients: _Gradients, number: int, boxed: list[Tensor]) -> Tensor:
+        ctx.gradients, ctx.number = gradients, number
         return boxed[0]  # were it an argument, it would come out as a view of itself, which may not be written to
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        ctx.gradients.found[ctx.name] = gradient
+        ctx.gradients.found[ctx.number] = gradient
         return torch.empty(0), None, None, None
 
 

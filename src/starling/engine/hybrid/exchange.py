@@ -18,36 +18,15 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.comm.tags import CALLS, Channel, make_tag
 from starling.comm.team import Team
 from starling.engine.hybrid.additions import Additions
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.push_softmax import PushSoftmax
 from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.rows import gather_rows
 from starling.nn.ops.arrays import applied, has_kernels
 
 Wire = Literal["float32", "bfloat16"]
-
-
-@dataclass(eq=False)
-class Calls:
-    """Numbers the messages of one step, in the order of the calls, which is the same on every worker."""
-
-    step: int
-    channel: Channel = Channel.FORWARD
-    _next: int = 0
-
-    def forward(self) -> int:
-        """The tag of the next forward message."""
-        self._next += 1
-        if self.channel == Channel.SETUP:  # it has no steps, and there is no end to what a run may ask for as it begins
-            further, call = divmod(self._next, CALLS)
-            return make_tag(self.channel, self.step + further, call)
-        return make_tag(self.channel, self.step, self._next)
-
-    @staticmethod
-    def backward(tag: int) -> int:
-        """The tag of the message that answers a forward one in the backward pass."""
-        return tag | make_tag(Channel.BACKWARD, 0, 0)
 
 
 @dataclass(eq=False)
@@ -66,6 +45,11 @@ class TeamExchange:
     """In a vertex-cut: how many of the own rows are destinations."""
     wire: Wire = "float32"
     known: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
+
+    @property
+    def senders(self) -> list[int]:
+        """The workers whose rows are mirrored here, in the order in which they are waited for where there is one."""
+        return [peer for peer in self.team.peers if self.traffic.mirror_count(peer)]
 
     def pull(self, rows: Tensor) -> Tensor:
         """Own rows → own rows and mirrors. Given the destinations alone, which come first, the other rows are zero."""
@@ -88,6 +72,13 @@ class TeamExchange:
         if not self.spread:
             return partial
         result: Tensor = applied(_PushMax, partial, self, self.calls.forward())
+        return result
+
+    def push_softmax(self, partial: Tensor, log_sum: Tensor, node_columns: int) -> Tensor:
+        """Softmax-weighted sums over the edges here, with their log-sums → over all edges of the own destinations."""
+        if not self.spread:
+            return partial
+        result: Tensor = applied(PushSoftmax, partial, log_sum, self, node_columns, self.calls.forward())
         return result
 
     def all_sum(self, values: Tensor) -> Tensor:

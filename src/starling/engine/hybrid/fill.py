@@ -11,14 +11,16 @@ from torch import Tensor
 
 from starling.comm.tags import Channel
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.exchange import Calls, TeamExchange, Wire
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.exchange import TeamExchange, Wire
 from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.hybrid.view import TeamView
 from starling.nn.graph import LocalGraph
 from starling.nn.inputs import LearntRows
+from starling.nn.moment import Moment
 from starling.nn.reuse import Constants
-from starling.nn.view import Moment, Size
+from starling.nn.view import Size
 
 _TABLES = 6000
 """Messages of a step's planning from this number on belong to its tables."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.engine.hybrid.row_groups import RowGroup, row_groups
 from starling.engine.hybrid.split_edges import SplitEdges, split_edges
 from starling.engine.hybrid.traffic import Traffic
+from starling.nn.graph import LocalGraph
 from starling.nn.view import Size
 from starling.plan.batch import Block
 
@@ -46,6 +48,13 @@ class WorkerLayer:
         if kept is None or (numbered and not kept.inner.numbered):
             kept = split_edges(self.block.offsets, self.block.neighbours, self.traffic, numbered=numbered)
             self.__dict__["_split"] = kept
+        return kept
+
+    def groups(self, graph: LocalGraph, senders: Sequence[int]) -> tuple[RowGroup, ...]:
+        """The destinations by whom of the `senders` they wait for, `graph` being this layer's; made once."""
+        if "_groups" not in self.__dict__:
+            self.__dict__["_groups"] = row_groups(graph, self.traffic, senders)
+        kept: tuple[RowGroup, ...] = self.__dict__["_groups"]
         return kept
 
     @property

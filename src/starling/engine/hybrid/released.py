@@ -24,8 +24,9 @@ from torch.autograd.function import once_differentiable
 
 from starling.engine.hybrid.additions import Additions
 from starling.engine.hybrid.block_work import BlockWork
+from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.departures import Departures
-from starling.engine.hybrid.exchange import Calls, TeamExchange
+from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.row_blocks import cut_blocks, touched
 from starling.engine.hybrid.team_sum import Blocks, TeamSum
 from starling.kernels.adjacency import NO_ROWS
@@ -93,7 +94,8 @@ def release(
     `ahead` is the exchange of the sum that follows: what it will send leaves as soon as it is made.
     """
     bounds, before = _bounds(together), node.mark if isinstance(node.mark, Handover) else None
-    blocks = BlockWork(work, bounds, node.multiplied, own_is_summed=node.own is node.rows, recorded=torch.is_grad_enabled())
+    tensors, layout = node.apart()
+    blocks = BlockWork(work, bounds, layout, recorded=torch.is_grad_enabled())
     tag = before.tag if before is not None else None
     if tag is None and aggregate is None:
         tag = together.exchange.calls.forward()
@@ -101,40 +103,38 @@ def release(
     if ahead is not None and together.overlap:
         after.tag = ahead.calls.forward()
     job = _Release(together, blocks, tag, before, after, ahead if together.overlap else None)
-    own = None if node.own is node.rows else node.own
-    rows, apart = applied(_Released, job, node.rows, own, aggregate, *work.weights)
-    return Node(rows, rows if apart is None else apart, blocks.multiplied, job.after)
+    made = applied(_Released, job, aggregate, len(tensors), *tensors, *work.weights)
+    return blocks.made.node(dict(enumerate(made)), job.after)
 
 
 class _Released(Function):
-    """(rows, own where that is apart from them) → the same of the next layer."""
+    """The tensors of a node, rows first → those of the next layer's."""
 
     @staticmethod
-    def forward(ctx: Any, job: _Release, x: Tensor, own: Tensor | None, known: Tensor | None, *weights: Tensor) -> Any:
-        work, x = job.work, x.detach()
+    def forward(ctx: Any, job: _Release, known: Tensor | None, count: int, *tensors_and_weights: Tensor) -> Any:
+        work, learns = job.work, ctx.needs_input_grad[3:]
+        tensors, weights = [tensor.detach() for tensor in tensors_and_weights[:count]], tensors_and_weights[count:]
         work.begin(
-            x if own is None else own.detach(),
-            sum_learns=ctx.needs_input_grad[1] and known is None,
-            own_learns=ctx.needs_input_grad[1 if own is None else 2],
-            weights=tuple(weight for number, weight in enumerate(weights) if ctx.needs_input_grad[4 + number]),
+            tensors,
+            sum_learns=learns[0] and known is None,
+            learns={number for number in range(count) if learns[number]},
+            weights=tuple(weight for weight, wanted in zip(weights, learns[count:], strict=True) if wanted),
         )
-        _Onward(job).run(x, known)
-        ctx.job, ctx.summed, ctx.own_shape = job, x.new_empty(0, x.shape[1]), None if own is None else own.shape
+        _Onward(job).run(tensors[0], known)
+        ctx.job, ctx.summed, ctx.shapes = job, tensors[0].new_empty(0, tensors[0].shape[1]), [rows.shape for rows in tensors]
         ctx.save_for_backward(*work.put_away())
         return work.take_results()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, rows_gradient: Tensor, own_gradient: Tensor | None) -> Any:
+    def backward(ctx: Any, rows_gradient: Tensor, *apart: Tensor) -> Any:
         job: _Release = ctx.job
-        work, late = job.work, job.after
+        work, late, count = job.work, job.after, len(ctx.shapes)
         given = rows_gradient if late.gradient is None else late.gradient
-        work.begin_backward(ctx.saved_tensors, given, own_gradient, ctx.summed)
-        rows = _Back(job).run()
-        own = None
-        if work.own_gradient is not None and ctx.own_shape is not None:
-            own = _padded(work.own_gradient, ctx.own_shape)
-        return None, rows, own, None, *work.end_backward(ctx.needs_input_grad[4:])
+        work.begin_backward(ctx.saved_tensors, (given, *apart), ctx.summed)
+        rows, kept = _Back(job).run(), work.kept_gradients
+        others = [_padded(kept[k], ctx.shapes[k]) if k in kept else None for k in range(1, count)]
+        return None, None, None, rows, *others, *work.end_backward(ctx.needs_input_grad[3 + count :])
 
 
 class _Onward:
@@ -234,12 +234,12 @@ class _Back:
     def _finish(self) -> Tensor | None:
         job, work = self._job, self._job.work
         if work.sum_gradient is None:
-            return work.own_gradient if work.own_is_summed else None
+            return work.kept_gradients.get(0)
         own = job.sum.own_gradient(work.sum_gradient)
         self._leaving.send_rest()  # without overlap: only now
         self._exchange.depart(own)
-        if work.own_is_summed and work.own_gradient is not None:
-            own[: len(work.own_gradient)] += work.own_gradient
+        if 0 in work.kept_gradients:  # destinations keep the rows that are summed
+            own[: len(work.kept_gradients[0])] += work.kept_gradients[0]
         if job.before is None or not job.sum.overlap:
             self._exchange.add_for_own(own, self._coming)
         else:

@@ -11,14 +11,16 @@ import torch
 from torch import Tensor
 
 from starling.engine.hybrid.exchange import TeamExchange
+from starling.engine.hybrid.grouped_rows import compute_by_groups, then_by_groups
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.released import has_left, release, worth_releasing
+from starling.engine.hybrid.row_groups import RowGroup
 from starling.engine.hybrid.team_sum import Blocks, SumTogether, TeamSum
 from starling.kernels.spmm import Coefficients
 from starling.nn.gather import Copy, Gather, Reduce
 from starling.nn.ops.arrays import accumulator, applied, array, has_kernels
 from starling.nn.row_work import Node, RowWork
-from starling.nn.view import Size, View
+from starling.nn.view import ListWork, Size, View
 
 _COLUMNS_AT_ONCE = 32
 """Of input features whose sums are kept."""
@@ -38,26 +40,45 @@ class TeamView(View):
         return self.whole
 
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
-        """Blocks of rows go on as soon as they are complete, where a sum or mean of copied rows is split by owners."""
+        """Blocks of rows go on as soon as they are complete: of sums split by owners, or groups of rows of any other gather."""
         together = self._together(gather, reduce, node.rows)
         assert together is not None or not has_left(node), "rows have left for a sum, which another kind of gather reads"
-        if together is None or not (has_left(node) or worth_releasing(together)):
+        groups = self._groups(node.rows) if together is None and not self.exchange.spread else ()
+        if groups and all(group.first is not None for group in groups):
+            self._check(gather, reduce, node.rows)
+            return then_by_groups(node, work, self.reduction(gather, reduce), self.on_lists)
+        if together is None or self.exchange.spread or not (has_left(node) or worth_releasing(together)):
             return super().aggregate_then(gather, reduce, node, work)
         known = self.aggregate(gather, reduce, node.rows) if self._is_here(node.rows) else None
         following = work.reader.exchange if work.reader is not None else None
         return release(together, node, work, known, following if isinstance(following, TeamExchange) else None)
 
     def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
-        """A sum or mean of copied rows, split by who owns the source."""
+        """A sum or mean of copied rows, split by who owns the source; on a vertex-cut then joined with others' sums."""
         together = self._together(gather, reduce, rows)
         if together is None:
             return super().linear(gather, reduce, rows)
-        if together.exchange.known is not None and rows is together.exchange.known[0]:
-            return together.whole(rows, _here_already(together.exchange))
-        if self.is_constant(rows):
-            return _sum_once(together, rows)
-        result: Tensor = applied(SumTogether, rows, together, together.exchange.calls.forward())
-        return result
+        if self._is_known(rows):
+            partial = together.whole(rows, _here_already(together.exchange))
+        elif self.is_constant(rows):
+            partial = _sum_once(together, rows)
+        else:
+            partial = applied(SumTogether, rows, together, together.exchange.calls.forward())
+        return self.exchange.push_sum(partial)
+
+    def on_lists(self, rows: Tensor, work: ListWork) -> tuple[Tensor, ...]:
+        """Group by group, each when the rows that it reads have come, where that pays."""
+        groups, exchange = self._groups(rows), self.exchange
+        if not groups:
+            return super().on_lists(rows, work)
+        assert isinstance(exchange, TeamExchange)
+        return compute_by_groups(exchange, groups, rows, work, overlap=self.overlap)
+
+    def _groups(self, rows: Tensor) -> tuple[RowGroup, ...]:
+        exchange, layer = self.exchange, self.layer
+        if not isinstance(exchange, TeamExchange) or layer is None or not has_kernels(rows) or self._is_known(rows):
+            return ()
+        return layer.groups(self.graph, exchange.senders)
 
     def _together(self, gather: Gather, reduce: Reduce, rows: Tensor) -> TeamSum | None:
         """The sum that is asked for, as the team makes it; None for what is computed when all rows are here."""
@@ -65,7 +86,7 @@ class TeamView(View):
         if not isinstance(gather, Copy) or reduce == "max" or not isinstance(exchange, TeamExchange) or layer is None:
             return None
         weight = gather.edge_weight
-        if exchange.spread or (weight is not None and weight.requires_grad) or not has_kernels(rows):
+        if (weight is not None and weight.requires_grad) or not has_kernels(rows):
             return None
         in_split = layer.sums is not None and weight is None  # it has the scales of edges left out
         factors = self.factors(gather, reduce, None if in_split else self.graph.edge_scale)
@@ -75,8 +96,12 @@ class TeamView(View):
 
     def _is_here(self, rows: Tensor) -> bool:
         """Whether nothing need come for a sum of these rows: input features whose sums, or others' rows, are kept."""
+        return self.is_constant(rows) or self._is_known(rows)
+
+    def _is_known(self, rows: Tensor) -> bool:
+        """Whether these are input features of which others' rows are kept."""
         known = self.exchange.known if isinstance(self.exchange, TeamExchange) else None
-        return self.is_constant(rows) or (known is not None and rows is known[0])
+        return known is not None and rows is known[0]
 
 
 def _sum_once(together: TeamSum, x: Tensor) -> Tensor:

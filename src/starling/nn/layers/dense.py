@@ -47,7 +47,10 @@ class NGNN(nn.Module):
 
     def forward(self, view: View, h: Tensor) -> Tensor:
         """The graph layer, then the network."""
-        h = self.layer(view, h)
+        return self.onward(view, self.layer(view, h))
+
+    def onward(self, view: View, h: Tensor) -> Tensor:
+        """The network, row by row."""
         for dense in self.inner:
             h = dense(view, torch.relu(h))
         return h

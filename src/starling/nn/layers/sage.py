@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from starling.core.errors import InputError
+from starling.nn.excerpt import Excerpt
 from starling.nn.gather import Copy
 from starling.nn.initial import Draws, initialise, unfilled
 from starling.nn.layer import Layer, Node, product, transform_first
@@ -91,5 +92,8 @@ class LstmSAGE(SAGE):
             raise InputError(
                 "Expected all in-edges of a node with one worker, as an LSTM reads them in order, got a vertex-cut."
             )
-        rows = view.exchange.pull(h).to(self.neighbour.dtype)
-        return self.update(view, Node(h, h), last_states(view.graph, self.lstm, rows))
+
+        def states(piece: Excerpt, rows: Tensor) -> tuple[Tensor]:
+            return (last_states(piece.graph, self.lstm, rows.to(self.neighbour.dtype)),)
+
+        return self.update(view, Node(h, h), *view.on_lists(h, states))

@@ -1,0 +1,198 @@
+"""A layer computed group by group (`row_groups.py`), each when the rows that it reads have come; and the same backward.
+
+Forward: own rows are sent, rows that read own ones alone are computed while messages fly, then whatever each message completes.
+Backward autograd goes back from the last group to the first, since it takes what was made last first: a worker's mirrors' gradients
+are complete, and leave, before the groups that did not wait for it are gone through. Groups are always taken in one order, so that
+neither the order of arrival nor ``--overlap off``, which takes all messages first and sends gradients last, changes a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.exchange import TeamExchange
+from starling.engine.hybrid.row_groups import OWN, RowGroup
+from starling.nn.excerpt import Excerpt
+from starling.nn.ops.arrays import applied
+from starling.nn.row_work import Node, NodeLayout, RowWork
+from starling.nn.view import ListWork
+
+
+def compute_by_groups(
+    exchange: TeamExchange,
+    groups: Sequence[RowGroup],
+    rows: Tensor,
+    work: ListWork,
+    *,
+    overlap: bool,
+) -> tuple[Tensor, ...]:
+    """What `work` makes of all groups, in the order of destinations."""
+    journey = _Journey(exchange, exchange.calls.forward(), overlap)
+    own, token = applied(_Depart, rows, journey)
+    blocks: dict[int, Tensor] = {}
+    made = []
+    for group in groups:
+        for worker in group.waits_for[len(blocks) :]:
+            blocks[worker] = applied(_Arrive, token, journey, worker)
+        made.append(work(group.piece, _sources_of(group, own, blocks)))
+    for worker in exchange.senders[len(blocks) :]:  # read by nobody, but their gradients are waited for
+        blocks[worker] = applied(_Arrive, token, journey, worker)
+    places = [torch.from_numpy(group.rows) for group in groups]
+    return tuple(applied(_Join, places, *parts, *blocks.values()) for parts in zip(*made, strict=True))
+
+
+def then_by_groups(node: Node, work: RowWork, reduction: ListWork, on_lists: Callable[[Tensor, ListWork], Any]) -> Node:
+    """Each group's rows go on into their row work at once, while messages for later groups fly; groups are stretches of rows."""
+    tensors, given = node.apart()
+    made = NodeLayout()
+
+    def onward(piece: Excerpt, rows: Tensor) -> tuple[Tensor, ...]:
+        nonlocal made
+        (aggregate,), stretch = reduction(piece, rows), piece.rows
+        assert isinstance(stretch, slice)
+        kept = {number: tensors[number][stretch] for number in given.kept}
+        results, made = work.run(stretch.start, given.node(kept), aggregate).apart()
+        return tuple(results)
+
+    results = on_lists(node.rows, onward)
+    return made.node(dict(enumerate(results)))
+
+
+class _Journey:
+    """The messages of one layer, there and back."""
+
+    def __init__(self, exchange: TeamExchange, tag: int, overlap: bool) -> None:
+        self._exchange, self._tag, self._overlap = exchange, tag, overlap
+        self._coming: Iterator[tuple[int, Tensor]] = iter(())
+        self._come: dict[int, Tensor] = {}
+        self._returning: Iterator[tuple[int, Tensor]] | None = None
+        self._not_sent: dict[int, Tensor] = {}
+
+    def depart(self, rows: Tensor) -> None:
+        """Ask for others' rows, and send own ones."""
+        self._coming = self._exchange.receive_mirrors(rows, self._tag)
+        self._exchange.send_own(rows, self._tag)
+        if not self._overlap:
+            self._come = {worker: block.to(rows.dtype, copy=True) for worker, block in self._coming}
+
+    def arrive(self, worker: int, dtype: torch.dtype) -> Tensor:
+        """A worker's rows, once they have come."""
+        while worker not in self._come:
+            sender, block = next(self._coming)
+            self._come[sender] = block.to(dtype, copy=True)  # what it came in is the sender's again
+        return self._come.pop(worker)
+
+    def send_back(self, worker: int, gradient: Tensor) -> None:
+        """Send a worker the gradients of its rows."""
+        self._ask(gradient)
+        if self._overlap:
+            self._exchange.send_block(worker, gradient, Calls.backward(self._tag))
+        else:
+            self._not_sent[worker] = gradient
+
+    def end(self, own: Tensor) -> Tensor:
+        """Own rows' gradients, with what others add to them."""
+        returning = self._ask(own)
+        for worker, gradient in self._not_sent.items():
+            self._exchange.send_block(worker, gradient, Calls.backward(self._tag))
+        self._exchange.depart(own)
+        own = own.clone()
+        self._exchange.add_for_own(own, returning)
+        return own
+
+    def _ask(self, like: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Ask for others' gradients, before anything is sent or waited for."""
+        if self._returning is None:
+            self._returning = self._exchange.receive_for_own(like, Calls.backward(self._tag))
+        return self._returning
+
+
+class _Depart(Function):
+    """Own rows, which were sent; and a token that arrivals hang on, so that their gradients leave before own rows' are complete."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, journey: _Journey) -> tuple[Tensor, Tensor]:
+        ctx.journey = journey
+        journey.depart(rows)
+        return rows.view_as(rows), rows.new_empty(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> Any:
+        return ctx.journey.end(gradient), None
+
+
+class _Arrive(Function):
+    """A worker's rows, and back."""
+
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, journey: _Journey, worker: int) -> Tensor:
+        ctx.journey, ctx.worker = journey, worker
+        return journey.arrive(worker, token.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        ctx.journey.send_back(ctx.worker, gradient.contiguous())
+        return gradient.new_empty(0), None, None
+
+
+def _sources_of(group: RowGroup, own: Tensor, blocks: dict[int, Tensor]) -> Tensor:
+    """The rows that a group reads, in its order."""
+    if group.reads_own_as_they_are:
+        return own
+    workers = sorted({stretch.worker for stretch in group.stretches})
+    given = [own if worker == OWN else blocks[worker] for worker in workers]
+    rows: Tensor = applied(_Collect, group, workers, own.new_empty(0, own.shape[1]), *given)
+    return rows
+
+
+class _Collect(Function):
+    """Rows of several workers as those of one group; each is read by one place of the group."""
+
+    @staticmethod
+    def forward(ctx: Any, group: RowGroup, workers: list[int], like: Tensor, *given: Tensor) -> Tensor:
+        ctx.group, ctx.workers, ctx.lengths = group, workers, [len(rows) for rows in given]
+        out = like.new_empty(group.piece.graph.sources, like.shape[1])
+        by_worker = dict(zip(workers, given, strict=True))
+        for stretch in group.stretches:
+            torch.index_select(by_worker[stretch.worker], 0, torch.from_numpy(stretch.there), out=out[stretch.here])
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        found = {
+            worker: gradient.new_zeros(length, gradient.shape[1]) if wanted else None
+            for worker, length, wanted in zip(ctx.workers, ctx.lengths, ctx.needs_input_grad[3:], strict=True)
+        }
+        for stretch in ctx.group.stretches:
+            into = found[stretch.worker]
+            if into is not None:
+                into.index_copy_(0, torch.from_numpy(stretch.there), gradient[stretch.here])
+        return None, None, None, *found.values()
+
+
+class _Join(Function):
+    """Groups' results in the order of destinations. `after` the parts come what must not be forgotten on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, places: list[Tensor], *parts_and_more: Tensor) -> Tensor:
+        parts = parts_and_more[: len(places)]
+        ctx.places, ctx.more = places, len(parts_and_more) - len(places)
+        out = parts[0].new_empty(sum(len(part) for part in parts), parts[0].shape[1])
+        for place, part in zip(places, parts, strict=True):
+            out.index_copy_(0, place, part)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return None, *(gradient.index_select(0, place) for place in ctx.places), *[None] * ctx.more

@@ -1,0 +1,128 @@
+"""A layer's destinations in groups: those that read own rows alone, then those that wait for one more worker each time.
+
+Attention, maxima, relations, LSTMs and Python gathers need all in-edges of a row at once, so they cannot be begun edge by edge as
+sums can. But a group of rows is complete when the last worker that it reads from has sent: it is computed then, as a small graph of
+its own (nn/excerpt.py), while messages for later groups fly. Parts have inner rows first, so that the first group is mostly one
+stretch of rows, and nothing is copied for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starling.core.compile import compiled
+from starling.engine.hybrid.traffic import Traffic
+from starling.nn.excerpt import Excerpt, excerpt
+from starling.nn.graph import LocalGraph
+
+LEAST_ROWS = 2048
+"""Of a group: a smaller one waits with the next, since each is computed by itself."""
+LEAST_EARLY = 0.1
+"""The share of rows that need not wait for the last message, below which a layer is computed whole."""
+
+OWN = -1
+"""In place of a worker: own rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Rows `here` of a group's sources are rows `there` of what `worker` has sent, or of the own ones."""
+
+    worker: int
+    here: slice
+    there: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroup:
+    """Destinations that are complete when all of `waits_for` have sent, earlier groups' workers included."""
+
+    rows: NDArray[np.int64]
+    piece: Excerpt
+    waits_for: tuple[int, ...]
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def first(self) -> int | None:
+        """The first of its rows, where they follow one another."""
+        return self.piece.rows.start if isinstance(self.piece.rows, slice) else None
+
+    @cached_property
+    def reads_own_as_they_are(self) -> bool:
+        """Whether its sources are the own rows in their order: then these are not copied."""
+        piece = self.piece.sources
+        return not self.waits_for and isinstance(piece, slice) and piece.start == 0
+
+
+def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> tuple[RowGroup, ...]:
+    """The groups of a layer, for `senders` in the order in which they are waited for; one or none where that would not pay."""
+    turn = np.zeros(traffic.rows, np.int32)
+    for place, worker in enumerate(senders):
+        turn[traffic.mirrors_of(worker)] = place + 1
+    offsets, neighbours = graph.offsets.numpy(), graph.neighbours.numpy()
+    waits = turn[: graph.destinations].copy()  # a mirror that is a destination is read as one
+    _latest(offsets, neighbours, turn, waits)
+    ends = _group_ends(np.bincount(waits, minlength=len(senders) + 1))
+    if len(ends) < 2 or np.count_nonzero(waits <= ends[-2]) < LEAST_EARLY * len(waits):
+        return ()
+    group_of, found = np.searchsorted(ends, waits), []
+    for number, end in enumerate(ends):
+        rows, readers = np.flatnonzero(group_of == number), np.zeros(traffic.rows, np.bool_)
+        if end == 0 and len(rows) and rows[-1] == len(rows) - 1:
+            sources = np.arange(traffic.owned)
+        else:
+            _mark_sources(offsets, neighbours, rows, readers)
+            readers[rows] = False
+            sources = np.concatenate([rows, np.flatnonzero(readers)])
+        stretches = _stretches(sources, turn, traffic, senders)
+        found.append(RowGroup(rows, excerpt(graph, rows, sources), tuple(senders[:end]), stretches))
+    return tuple(found)
+
+
+def _group_ends(counts: NDArray[np.int64]) -> list[int]:
+    """The last turn of each group, by the rows of each turn; small groups wait with the next one, the last with the one before."""
+    ends, rows = [len(counts) - 1], 0
+    for turn in range(len(counts) - 1, 0, -1):
+        rows += int(counts[turn])
+        if rows >= LEAST_ROWS and counts[:turn].sum() >= LEAST_ROWS:
+            ends.insert(0, turn - 1)
+            rows = 0
+    return ends
+
+
+def _stretches(
+    sources: NDArray[np.int64], turn: NDArray[np.int32], traffic: Traffic, senders: Sequence[int]
+) -> tuple[Stretch, ...]:
+    """Runs of sources that come from one worker."""
+    turns = turn[sources]
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(turns)) + 1, [len(turns)]])
+    found = []
+    for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        if stop > start:
+            worker = OWN if turns[start] == 0 else senders[turns[start] - 1]
+            first = 0 if worker == OWN else traffic.mirrors_of(worker).start
+            found.append(Stretch(worker, slice(start, stop), sources[start:stop] - first))
+    return tuple(found)
+
+
+@compiled
+def _latest(offsets: NDArray[np.int64], neighbours: NDArray[Any], turn: NDArray[np.int32], latest: NDArray[np.int32]) -> None:
+    """Raise each row's turn to the latest of its neighbours'."""
+    for row in range(len(latest)):
+        for k in range(offsets[row], offsets[row + 1]):
+            latest[row] = max(latest[row], turn[neighbours[k]])
+
+
+@compiled
+def _mark_sources(
+    offsets: NDArray[np.int64], neighbours: NDArray[Any], rows: NDArray[np.int64], marked: NDArray[np.bool_]
+) -> None:
+    for row in rows:
+        for k in range(offsets[row], offsets[row + 1]):
+            marked[neighbours[k]] = True

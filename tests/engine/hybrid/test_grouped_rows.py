@@ -1,0 +1,242 @@
+"""Rows computed group by group, each when its last message has come: the same numbers as with whole layers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from starling.comm.in_process import run_threads
+from starling.comm.team import Team
+from starling.engine.hybrid import row_groups, view
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.exchange import TeamExchange
+from starling.engine.hybrid.grouped_rows import compute_by_groups
+from starling.engine.hybrid.row_groups import RowGroup
+from starling.engine.hybrid.traffic import make_traffic
+from starling.nn.excerpt import Excerpt
+from starling.nn.graph import local_graph
+from starling.store.graph import Graph
+from tests.engine.hybrid.disorder import learn_in_disorder
+from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, learn, learn_together, steps
+
+MODELS: dict[str, dict[str, Any]] = {
+    "gat": {"name": "gat", "hidden": 8, "heads": 2, "attention_dropout": 0.3, "dropout": 0.2, "layers": 3},
+    "gatv2": {"name": "gatv2", "hidden": 8, "heads": 2, "attention_dropout": 0.3, "norm": "layer", "jump": "max"},
+    "gate": {"name": "gate", "hidden": 8, "heads": 2, "residual": True},
+    "rgcn": {"name": "rgcn", "hidden": 8, "bases": 2},
+    "rgat": {"name": "rgat", "hidden": 8, "heads": 2, "attention_dropout": 0.3},
+    "rgat within": {"name": "rgat", "hidden": 8, "heads": 2, "softmax": "within"},
+    "sage max": {"name": "sage", "hidden": 8, "aggregate": "max", "dropout": 0.2, "inner": 1},
+    "sage lstm": {"name": "sage", "hidden": 8, "aggregate": "lstm"},
+}
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "global": {"name": "global"},
+    "sampled": {"name": "mini", "batch_size": 20, "fanouts": [3, 2, 2]},
+    "cluster": {"name": "cluster", "clusters": 5, "clusters_per_step": 2, "boundary_hops": 1},
+}
+WHOLE_LISTS = {"sage lstm", "rgat within"}
+CASES = [
+    (model, strategy, kind, workers)
+    for model in MODELS
+    for strategy in STRATEGIES
+    for kind in ("edge-cut", "vertex-cut")
+    for workers in ((2, 4) if strategy == "global" else (4,))
+    if kind == "edge-cut" or not (strategy == "sampled" or model in WHOLE_LISTS)
+]
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Groups of any size, worth it or not; gives how many groups each layer was computed in."""
+    counts: list[int] = []
+    monkeypatch.setattr(row_groups, "LEAST_ROWS", 1)
+    monkeypatch.setattr(row_groups, "LEAST_EARLY", 0.0)
+    real = view.compute_by_groups
+
+    def compute(exchange: TeamExchange, groups: tuple[RowGroup, ...], *given: Any, **more: Any) -> Any:
+        counts.append(len(groups))
+        return real(exchange, groups, *given, **more)
+
+    monkeypatch.setattr(view, "compute_by_groups", compute)
+    return counts
+
+
+def strategy_of(name: str, model: dict[str, Any]) -> dict[str, Any]:
+    how = STRATEGIES[name]
+    return {**how, "fanouts": how["fanouts"][: model.get("layers", 2)]} if "fanouts" in how else how
+
+
+@pytest.fixture(scope="module")
+def alone(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Learnt]:
+    """What one process learns, once for each model and strategy."""
+
+    @cache
+    def learnt(model: str, strategy: str) -> Learnt:
+        config = config_of(graph.path, 1, MODELS[model], strategy_of(strategy, MODELS[model]))
+        return learn_together(config, tmp_path_factory.mktemp("alone") / "run")[0]
+
+    return learnt
+
+
+@pytest.mark.parametrize(("model", "strategy", "kind", "workers"), CASES)
+def test_groups_learn_what_one_process_learns(
+    alone: Callable[[str, str], Learnt],
+    parts: dict[str, Path],
+    tmp_path: Path,
+    counted: list[int],
+    model: str,
+    strategy: str,
+    kind: str,
+    workers: int,
+) -> None:
+    expected = alone(model, strategy)
+    assert not counted
+    config = config_of(parts[kind], workers, MODELS[model], strategy_of(strategy, MODELS[model]))
+    for seen in learn_together(config, tmp_path / "team"):
+        assert_same(seen, expected)
+    assert max(counted) > 1
+
+
+@pytest.mark.parametrize(("boundary", "kind"), [(1.0, "edge-cut"), (0.5, "edge-cut"), (1.0, "vertex-cut")])
+@pytest.mark.parametrize("model", ["gat", "gatv2", "sage max", "rgcn"])
+def test_neither_the_order_of_arrival_nor_overlap_changes_a_bit(
+    parts: dict[str, Path], tmp_path: Path, counted: list[int], model: str, kind: str, boundary: float
+) -> None:
+    configs = [config_of(parts[kind], 4, MODELS[model], boundary=boundary, overlap=overlap) for overlap in (True, False)]
+    found = [learn_together(config, tmp_path / str(number)) for number, config in enumerate(configs)]
+    found += [learn_in_disorder(configs[0], tmp_path / f"disorder {seed}", seed) for seed in range(2)]
+    for other in found[1:]:
+        for seen, expected in zip(other, found[0], strict=True):
+            assert_identical(seen, expected)
+    assert max(counted) > 1
+
+
+@pytest.mark.parametrize("model", ["gat", "gate", "sage lstm"])
+def test_groups_have_the_gradients_of_whole_layers(
+    parts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, counted: list[int], model: str
+) -> None:
+    config = config_of(parts["edge-cut"], 4, MODELS[model])
+    by_groups = steps(config)
+    assert counted
+    monkeypatch.setattr(row_groups, "LEAST_EARLY", 2.0)
+    counted.clear()
+    np.testing.assert_allclose(by_groups, steps(config), rtol=1e-4, atol=1e-6)
+    assert not counted
+
+
+# ---- by hand ----
+
+
+def test_rows_wait_for_the_last_worker_that_they_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker 0 owns rows 0 to 4, and mirrors rows 5 and 6 of worker 2, which is waited for last, and row 7 of worker 1."""
+    graph = local_graph(torch.tensor([0, 2, 3, 5, 5, 7]), torch.tensor([0, 3, 7, 5, 1, 2, 4]), 8)
+    traffic = make_traffic(5, [np.empty(0, np.int64)] * 4, [0, 0, 2, 1])
+
+    def groups() -> list[tuple[list[int], tuple[int, ...]]]:
+        found = row_groups.row_groups(graph, traffic, [3, 2])
+        return [(group.rows.tolist(), group.waits_for) for group in found]
+
+    assert groups() == [([0, 3, 4], ()), ([1], (3,)), ([2], (3, 2))]
+    early, middle, late = row_groups.row_groups(graph, traffic, [3, 2])
+    assert [group.reads_own_as_they_are for group in (early, middle, late)] == [False, False, False]
+    sources: Any = [group.piece.sources.tolist() for group in (early, late)]  # type: ignore[union-attr]
+    assert sources == [[0, 3, 4, 2], [2, 1, 5]]
+    assert early.piece.graph.neighbours.tolist() == [0, 1, 3, 2]  # rows 0 and 3; rows 2 and 4
+    assert [(s.worker, s.here, s.there.tolist()) for s in late.stretches] == [
+        (row_groups.OWN, slice(0, 2), [2, 1]),
+        (2, slice(2, 3), [0]),
+    ]
+    assert late.first == 2
+    assert early.first is None
+    monkeypatch.setattr(row_groups, "LEAST_ROWS", 2)
+    assert groups() == [([0, 3, 4], ()), ([1, 2], (3, 2))]  # a row by itself waits with the next
+    monkeypatch.setattr(row_groups, "LEAST_EARLY", 0.61)
+    assert groups() == []  # three of five rows need not wait
+    monkeypatch.setattr(row_groups, "LEAST_EARLY", 0.6)
+    assert len(groups()) == 2
+    monkeypatch.setattr(row_groups, "LEAST_ROWS", 3)
+    assert groups() == []
+
+
+def test_inner_rows_that_come_first_are_read_where_they_lie() -> None:
+    graph = local_graph(torch.tensor([0, 1, 2, 3]), torch.tensor([1, 2, 3]), 4)
+    early, late = row_groups.row_groups(graph, make_traffic(3, [np.empty(0, np.int64)] * 2, [0, 1]), [1])
+    assert early.reads_own_as_they_are
+    assert early.piece.graph.neighbours.data_ptr() == graph.neighbours.data_ptr()
+    assert (early.first, late.first) == (0, 2)
+
+
+def test_gradients_of_rows_that_nobody_reads_are_sent() -> None:
+    """Worker 1 mirrors a row of worker 0 that none of its own reads: its owner waits for a gradient all the same."""
+    sends = ([np.empty(0, np.int64), np.array([0])], [np.empty(0, np.int64)] * 2)
+    traffics = [make_traffic(2, sends[0], [0, 0]), make_traffic(2, sends[1], [1, 0])]
+
+    def work(team: Team) -> list[float]:
+        graph = local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 3 - (team.rank == 0))
+        exchange = TeamExchange(team, traffics[team.rank], Calls(0))
+        rows = torch.tensor([[1.0], [2.0]], requires_grad=True)
+        piece = row_groups.excerpt(graph, np.arange(2), np.arange(2))
+        group = RowGroup(np.arange(2), piece, (), ())
+
+        def double(piece: Excerpt, x: Tensor) -> tuple[Tensor]:
+            return (2 * x[piece.graph.neighbours.long()],)
+
+        (out,) = compute_by_groups(exchange, [group], rows, double, overlap=True)
+        out.sum().backward()  # type: ignore[no-untyped-call]
+        assert rows.grad is not None
+        return [*out[:, 0].tolist(), *rows.grad[:, 0].tolist()]
+
+    assert run_threads(2, work) == [[4, 2, 2, 2]] * 2
+
+
+def test_groups_go_on_when_their_last_message_has_come(band: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten rows of a part, the five next to each other part wait for it; the middle one has no others."""
+    events: dict[int, list[str]] = {rank: [] for rank in range(3)}
+    here = threading.local()
+    real_run, real_back = view.then_by_groups, TeamExchange.send_block
+
+    def then(node: Any, work: Any, reduction: Any, on_lists: Any) -> Any:
+        def noted(piece: Excerpt, rows: Tensor) -> tuple[Tensor, ...]:
+            assert isinstance(piece.rows, slice)
+            events[here.rank].append(f"rows {piece.rows.start}:{piece.rows.stop}")
+            return reduction(piece, rows)  # type: ignore[no-any-return]
+
+        return real_run(node, work, noted, on_lists)
+
+    def send_block(self: TeamExchange, peer: int, block: Tensor, tag: int) -> None:
+        events[here.rank].append(f"back to {peer}")
+        real_back(self, peer, block, tag)
+
+    monkeypatch.setattr(view, "then_by_groups", then)
+    monkeypatch.setattr(TeamExchange, "send_block", send_block)
+
+    def work(team: Team) -> None:
+        here.rank = team.rank
+        assert team.mailbox is not None
+        real = team.mailbox.receive_any
+
+        def receive_any(tag: int, shapes: Any, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+            coming = real(tag, shapes, dtype)
+
+            def told() -> Iterator[tuple[int, Tensor]]:
+                for peer, rows in coming:
+                    events[here.rank].append("comes")
+                    yield peer, rows
+
+            return told()
+
+        team.mailbox.receive_any = receive_any  # type: ignore[method-assign]
+        learn(team, config_of(band, 3, {"name": "gat", "layers": 2, "hidden": 4, "heads": 1}, epochs=1), tmp_path / "run")
+
+    run_threads(3, work)
+    forward, backward = ["rows 0:5", "comes", "rows 5:10"], ["back to 1", "comes"]
+    assert events[0][:10] == [*forward * 2, *backward * 2]
+    assert events[2][:6] == forward * 2
