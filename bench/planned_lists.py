@@ -3,9 +3,9 @@
     python bench/planned_lists.py PARTS        # parts of an edge-cut, as of bench/hybrid.py: a worker for each of two
 
 Batches of targets are planned both ways in turn, three layers each, by two workers that are threads; then the first worker sums 128
-columns over the edges of every layer, forward and backward. Times are processor seconds of that worker's thread, medians over
-batches; bytes are those of all arrays that stand for the edges of one batch. Two minutes; results/planned_lists.json and a table in
-docs/engine.md.
+columns over the edges of every layer, forward and backward, and over copied lists attends to them, with four heads. Times are
+processor seconds of that worker's thread, medians over batches; bytes are those of all arrays that stand for a batch's edges. A few
+minutes; results/planned_lists.json and a table in docs/engine.md.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from doc_tables import write_table
@@ -33,10 +34,13 @@ from starling.kernels.mapped import Lists, MappedLists, sum_lists
 from starling.kernels.rows import rows_of
 from starling.kernels.sampling import take_all
 from starling.kernels.spmm import plain_sum
+from starling.nn.gather import Attention
+from starling.nn.graph import LocalGraph
+from starling.nn.view import View
 from starling.store.parts import open_parts
 
 RESULTS = Path(__file__).resolve().parent / "results" / "planned_lists.json"
-WORKERS, LAYERS, TARGETS, WIDTH = 2, 3, 2_048, 128
+WORKERS, LAYERS, TARGETS, WIDTH, HEADS = 2, 3, 2_048, 128, 4
 WAYS = ("copied", "through a map")
 
 
@@ -64,6 +68,18 @@ def sums(layers: list[WorkerLayer]) -> None:
         for worker, peer in split.peers.items():
             _sum(peer.forward, layer.traffic.mirror_count(worker))
             _sum(peer.backward, layer.outputs)
+
+
+def attention(layers: list[WorkerLayer]) -> None:
+    """What GAT computes over the edges of a batch, forward and backward; of lists that are through a map it would read copies."""
+    draw = torch.Generator().manual_seed(0)
+    source, target = (torch.randn(HEADS, WIDTH // HEADS, generator=draw, requires_grad=True) for _ in range(2))
+    for layer in layers:
+        block = layer.block
+        graph = LocalGraph(torch.from_numpy(block.offsets), torch.from_numpy(block.neighbours), len(layer.rows), layer.outputs)
+        rows = torch.randn(len(layer.rows), WIDTH, generator=draw, requires_grad=True)
+        out = View(graph).aggregate(Attention(source, target), "softmax", rows)
+        out.sum().backward()  # type: ignore[no-untyped-call]
 
 
 def _sum(lists: Lists, columns: int) -> None:
@@ -107,9 +123,17 @@ def measured(path: Path, batches: int) -> list[dict[str, Any]]:
             own = np.sort(draw.choice(graph.owned, TARGETS // WORKERS, replace=False))
             for number, way in enumerate(WAYS):
                 layers, planning = _timed(partial(planned, graph, team, own, way, 2 * batch + number))
-                seconds = _timed(partial(sums, layers))[1] if team.rank == 0 else 0.0
-                edges = sum(layer.edges for layer in layers)
-                lines.append({"way": way, "planning": planning, "sums": seconds, "bytes": held_bytes(layers), "edges": edges})
+                line = {
+                    "way": way,
+                    "planning": planning,
+                    "bytes": held_bytes(layers),
+                    "edges": sum(layer.edges for layer in layers),
+                }
+                if team.rank == 0:
+                    line["sums"] = _timed(partial(sums, layers))[1]
+                    if way == "copied":
+                        line["attention"] = _timed(partial(attention, layers))[1]
+                lines.append(line)
         return lines[len(WAYS) :]
 
     return run_threads(WORKERS, work)[0]
@@ -127,12 +151,13 @@ def main() -> None:
     asked = parser.parse_args()
     lines = measured(asked.parts, asked.batches)
     RESULTS.write_text(json.dumps(lines, indent=1) + "\n")
-    rows = ["| edges | planning, s | sums, s | bytes an edge |", "|---|---:|---:|---:|"]
+    rows = ["| edges | planning, s | sums, s | attention, s | bytes an edge |", "|---|---:|---:|---:|---:|"]
     for way in WAYS:
         mine = [line for line in lines if line["way"] == way]
         planning, computing = (statistics.median(line[what] for line in mine) for what in ("planning", "sums"))
+        attending = f"{statistics.median(line['attention'] for line in mine):.3f}" if way == "copied" else ""
         size = statistics.median(line["bytes"] / line["edges"] for line in mine)
-        rows.append(f"| {way} | {planning:.3f} | {computing:.3f} | {size:.1f} |")
+        rows.append(f"| {way} | {planning:.3f} | {computing:.3f} | {attending} | {size:.1f} |")
     write_table("engine.md", "planned_lists", "\n".join(rows))
 
 

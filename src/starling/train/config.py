@@ -92,6 +92,8 @@ class TeamSettings(Record):
     """Of each worker; cores / workers by default."""
     boundary: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Chance that a part hears of a neighbour in another part, drawn anew each epoch; 1 is exact, 0 isolates parts."""
+    boundary_choice: Literal["even", "weighted"] = "even"
+    """`even`: that chance for every neighbour; `weighted`: for as many on average, more for those that weigh more there."""
     overlap: bool = True
     """Compute on own rows while others' are on their way; changes no bit."""
     wire: Literal["float32", "bfloat16"] = "float32"
@@ -115,6 +117,11 @@ class TeamSettings(Record):
         if self.parallel == "data" and (self.boundary < 1 or not self.overlap or self.wire != "float32"):
             asked = "--boundary" if self.boundary < 1 else "--overlap off" if not self.overlap else "--wire"
             raise InputError(f"{asked} is for --parallel hybrid; with --parallel data nothing of the kind is sent.")
+        if self.boundary_choice == "weighted" and self.boundary == 1:
+            raise InputError(
+                "boundary_choice=weighted says which neighbours --boundary leaves out, and 1 leaves out none. "
+                "Pass a smaller --boundary, or leave the choice out."
+            )
         if self.local_only and self.shuffle == "global":
             raise InputError(
                 "--local-only computes each part's own targets, got --shuffle global, which deals out everybody's. Leave one out."
@@ -317,7 +324,10 @@ _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     "task": ("name", {"task": ("metric", "class_weights"), "link": ("*",), "data": ("outputs", "classes")}),
     "team": (
         "parallel",
-        {"team": ("shuffle", "local_only", "cache", "boundary", "overlap", "wire", "balance_workers"), "pipeline": ("*",)},
+        {
+            "team": ("shuffle", "local_only", "cache", "boundary", "boundary_choice", "overlap", "wire", "balance_workers"),
+            "pipeline": ("*",),
+        },
     ),
 }
 """Of a table, the key that says which kind of a thing is wanted, and what is of one kind only, `*` being a whole table."""

@@ -14,6 +14,7 @@ from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.keyed import draw_unit, stream_key
 from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.chances import chances_of
 from starling.engine.hybrid.worker_graph import open_worker_graph
 from starling.kernels.sampling import Taken, take_all
 from starling.nn.gather import Copy
@@ -68,13 +69,16 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "strategy", "reuse"), CASES)
+@pytest.mark.parametrize(
+    ("model", "strategy", "reuse", "choice"),
+    [*((*case, "even") for case in CASES), *((*case, "weighted") for case in CASES[:3])],
+)
 def test_the_number_of_workers_changes_nothing(
-    parts: Path, tmp_path: Path, model: dict[str, Any], strategy: dict[str, Any], reuse: bool
+    parts: Path, tmp_path: Path, model: dict[str, Any], strategy: dict[str, Any], reuse: bool, choice: str
 ) -> None:
+    team = {"boundary": 0.5, "boundary_choice": choice, "reuse": reuse}
     alone, *teams = (
-        learn_together(config_of(parts, workers, model, strategy, boundary=0.5, reuse=reuse), tmp_path / f"{workers}")
-        for workers in (1, 2, 4)
+        learn_together(config_of(parts, workers, model, strategy, **team), tmp_path / f"{workers}") for workers in (1, 2, 4)
     )
     for team in teams:
         for seen in team:
@@ -125,14 +129,14 @@ def test_each_part_draws_for_each_neighbour(parts: Path) -> None:
     np.testing.assert_allclose(found.edge_scale, scales, rtol=1e-6)
 
 
-@pytest.mark.parametrize("reduce", ["sum", "mean"])
-def test_unbiased(graph: Graph, parts: Path, reduce: Any) -> None:
+@pytest.mark.parametrize(("reduce", "choice"), [("sum", "even"), ("mean", "even"), ("sum", "weighted"), ("mean", "weighted")])
+def test_unbiased(graph: Graph, parts: Path, reduce: Any, choice: str) -> None:
     """The mean over many epochs of what a layer sums comes as near to the exact sum as its variance lets it, and no nearer.
 
     A node u with m edges to v is left out with all of them: it adds (m x_u)² (1 − p) / p to the variance.
     """
     probability, epochs = 0.3, 400
-    setup = set_up(config_of(parts, 1, GCN, boundary=probability, reuse=False), Team())
+    setup = set_up(config_of(parts, 1, GCN, boundary=probability, boundary_choice=choice, reuse=False), Team())
     work = setup.work
     assert isinstance(work, TeamWork)
     x, position = work.source.x[:, :2].contiguous(), work.source.graph.position
@@ -145,14 +149,64 @@ def test_unbiased(graph: Graph, parts: Path, reduce: Any) -> None:
     pairs, owner, values = np.load(graph.path / "edges.npy"), owners(), np.asarray(graph.node_table("x"), np.float64)[:, :2]
     edges = np.zeros((NODES, NODES))
     np.add.at(edges, (pairs[:, 1], pairs[:, 0]), 1)
+    chance = np.full((NODES, NODES), probability) if choice == "even" else chances_by_bisection(edges, owner, probability)
     degree = np.maximum(edges.sum(1, keepdims=True), 1) if reduce == "mean" else 1.0
     exact = (edges @ values) / degree
     apart = owner[:, None] != owner
-    variance = ((edges * apart) ** 2 @ values**2) * (1 - probability) / probability / degree**2
+    variance = (np.where(apart, edges**2 * (1 - chance) / chance, 0) @ values**2) / degree**2
     error = np.sqrt(variance / epochs)
     assert (np.abs(drawn.mean(0) - exact[position]) <= 4.5 * error[position] + 1e-5).all()
     spread = drawn.var(0).sum() / variance.sum()
     assert 0.85 < spread < 1.15
+
+
+def chances_by_bisection(edges: np.ndarray, owner: np.ndarray, share: float) -> np.ndarray:
+    """Slow twin: [destination, source] by what chance the destination's part hears of the source."""
+    degree, chance = np.maximum(edges.sum(1), 1), np.ones((NODES, NODES))
+    for part in range(PARTS):
+        mine = owner == part
+        weight = np.sqrt((edges[mine] / degree[mine, None] ** 2).sum(0)) * ~mine
+        near = weight > 0
+        low, high = 0.0, 1e6
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (middle, high) if np.minimum(1, middle * weight).sum() < share * near.sum() else (low, middle)
+        chance[np.ix_(mine, near)] = np.minimum(1, low * weight[near])
+    return chance
+
+
+def test_chances_are_proportional_to_weights_and_at_most_one() -> None:
+    """By hand: of three neighbours one and a half are to be heard of; the heaviest is capped at 1 and leaves half a one to two."""
+    assert chances_of(np.array([1.0, 2.0, 1.0]), 0.5).tolist() == [0.375, 0.75, 0.375]
+    assert chances_of(np.array([1.0, 1.0, 8.0]), 0.5).tolist() == [0.25, 0.25, 1.0]
+    assert chances_of(np.array([3.0]), 0.25).tolist() == [0.25]
+    assert chances_of(np.empty(0), 0.25).tolist() == []
+
+
+def test_a_weighted_choice_hears_of_as_many_and_varies_less(parts: Path) -> None:
+    """Means over neighbours of rows of one norm vary less; a part hears of as many neighbours on average."""
+
+    def work(team: Team, choice: str) -> tuple[int, float]:
+        mine = set_up(config_of(parts, 4, GCN, boundary=0.3, boundary_choice=choice, reuse=False), team).work
+        assert isinstance(mine, TeamWork)
+        heard, drawn = 0, []
+        for epoch in range(1, 101):
+            plan = mine.strategy.plan(epoch, 0)
+            heard += plan.layers[0].traffic.mirrors
+            ones = torch.ones(plan.layers[0].traffic.owned, 1)
+            drawn.append(mine.filler.fill(plan).views[0].aggregate(Copy(), "mean", ones).double().numpy())
+        return heard, float(np.stack(drawn).var(0).sum())
+
+    (heard, variance), (heard_by_weight, less) = (
+        np.sum(run_threads(4, lambda team, choice=choice: work(team, choice)), axis=0) for choice in ("even", "weighted")
+    )
+    assert heard_by_weight == pytest.approx(heard, rel=0.05)
+    assert less < 0.9 * variance
+
+
+def test_a_choice_without_anything_to_choose_is_refused(parts: Path) -> None:
+    with pytest.raises(InputError, match="Pass a smaller --boundary, or leave the choice out"):
+        config_of(parts, 2, GCN, boundary_choice="weighted")
 
 
 def test_no_index_is_sent(parts: Path) -> None:

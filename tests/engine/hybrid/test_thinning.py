@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from starling.comm.in_process import run_threads
+from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.chances import weighted_chances
 from starling.engine.hybrid.later_graph import LaterGraph
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.split_edges import PeerEdges, split_within_parts
@@ -35,13 +38,10 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cut(graph, tmp_path_factory.mktemp("cut"), PARTS, np.random.default_rng(6).integers(0, PARTS, NODES))
 
 
-def pairs(lists: Adjacency, rows: np.ndarray, first: int, position: np.ndarray, scale: float) -> Edges:
+def pairs(lists: Adjacency, rows: np.ndarray, first: int, position: np.ndarray, scale: Any) -> Edges:
     destination = np.repeat(rows, np.diff(lists.offsets))
-    return Counter(
-        zip(
-            position[first + lists.neighbours].tolist(), position[destination].tolist(), [scale] * len(destination), strict=True
-        )
-    )
+    scales = np.broadcast_to(scale, len(destination)).tolist()
+    return Counter(zip(position[first + lists.neighbours].tolist(), position[destination].tolist(), scales, strict=True))
 
 
 def summed(layer: WorkerLayer, graph: WorkerGraph) -> Edges:
@@ -67,11 +67,12 @@ def listed(layer: WorkerLayer, graph: WorkerGraph) -> Edges:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize("chance", [0.0, 0.25, 0.5])
-def test_sums_are_over_the_listed_edges(parts: Path, workers: int, chance: float) -> None:
+@pytest.mark.parametrize(("chance", "weighted"), [(0.0, False), (0.25, False), (0.5, False), (0.5, True)])
+def test_sums_are_over_the_listed_edges(parts: Path, workers: int, chance: float, weighted: bool) -> None:
     def layers(team: Team) -> list[tuple[WorkerLayer, WorkerGraph]]:
         graph = open_worker_graph(open_parts(parts), team.rank, team.size)
-        strategy = TeamGlobal(graph, team, np.arange(graph.owned), 1, Boundary(graph, chance, 3))
+        chances = weighted_chances(graph, team, chance, Calls(0, Channel.SETUP).forward()) if weighted else None
+        strategy = TeamGlobal(graph, team, np.arange(graph.owned), 1, Boundary(graph, chance, 3, chances))
         return [(strategy.plan(epoch, 0).layers[0], graph) for epoch in (1, 2)]
 
     whole: list[Edges] = [Counter(), Counter()]
@@ -83,7 +84,11 @@ def test_sums_are_over_the_listed_edges(parts: Path, workers: int, chance: float
             assert layer.traffic.rows == len(layer.rows)
             whole[epoch] += edges
     scales = {scale for _, _, scale in whole[0]}
-    assert scales == ({1.0} if chance == 0 else {1.0, 1 / chance})
+    if weighted:
+        assert min(scales) == 1 < max(scales)
+        assert len(scales) > 10
+    else:
+        assert scales == ({1.0} if chance == 0 else {1.0, 1 / chance})
     assert (whole[0] != whole[1]) == (chance > 0)
 
 

@@ -2,13 +2,14 @@
 
 Whether part q hears of node u is drawn from (seed, epoch, q, u), so both sides know without a word, and the number of workers
 changes nothing: what counts is the part. Edges that stay are scaled by 1 / p, which makes sums, and means by the whole degree,
-unbiased. Attention and maxima take what is there, unscaled: their own normalisation does the rest (docs/engine.md).
+unbiased. Attention and maxima take what is there, unscaled: their own normalisation does the rest (docs/engine.md). With `chances`
+(`chances.py`) p is another number for each node and part, and of as many neighbours those are heard of more often that weigh more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,14 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 from starling.core.errors import InputError
 from starling.core.keyed import draw_unit, stream_key
+from starling.engine.hybrid.chances import Chances
 from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.kernels.adjacency import NO_NUMBERS, NO_ROWS
 from starling.kernels.sampling import Taken
+
+NO_CHANCES: NDArray[np.float32] = np.empty(0, np.float32)
+Pairs: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+"""Offsets by row, parts, chances."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +34,7 @@ class Boundary:
     graph: WorkerGraph
     probability: float
     seed: int
+    chances: Chances | None = None
 
     def __post_init__(self) -> None:
         if self.probability < 1 and self.graph.spread:
@@ -41,7 +49,8 @@ class Boundary:
         graph, key = self.graph, self.keys(epoch)
         scale = np.empty(len(taken.neighbours), np.float32)
         offsets = np.zeros_like(taken.offsets)
-        _choose(taken.offsets, taken.neighbours, rows, graph.part, graph.position, key, self.probability, scale, offsets)
+        lists = (taken.offsets, taken.neighbours, rows, graph.part, graph.position)
+        _choose(*lists, key, self.probability, *self.pairs, scale, offsets)
         stays = scale > 0
         given = 1 if taken.edge_scale is None else taken.edge_scale
         return Taken(
@@ -50,12 +59,19 @@ class Boundary:
 
     def wanted(self, epoch: int) -> list[NDArray[np.int64]]:
         """Own rows that each worker hears of in this epoch, ascending: the same draws as in `thin`, from the other side."""
-        key, found = self.keys(epoch), []
-        for rows, parts in self.graph.heard_by:
+        key, found = self.keys(epoch), list[NDArray[np.int64]]()
+        for worker, (rows, parts) in enumerate(self.graph.heard_by):
             heard = np.empty(len(rows), np.bool_)
-            _hear(rows, parts, self.graph.position, key, self.probability, heard)
+            chance = NO_CHANCES if self.chances is None else self.chances.told[worker]
+            _hear(rows, parts, self.graph.position, key, self.probability, chance, heard)
             found.append(np.unique(rows[heard]))
         return found
+
+    @property
+    def pairs(self) -> Pairs:
+        """`chances` as kernels take them: empty where all have the same."""
+        known = self.chances
+        return (NO_ROWS, NO_NUMBERS, NO_CHANCES) if known is None else (known.offsets, known.part, known.chance)
 
     def keys(self, epoch: int) -> NDArray[np.uint64]:
         """What the draws of each part are keyed by in this epoch."""
@@ -65,16 +81,35 @@ class Boundary:
 
 
 @compiled
+def chance_of(
+    row: int,
+    part: int,
+    probability: float,
+    offsets: NDArray[np.int64],
+    parts: NDArray[np.int32],
+    chance: NDArray[np.float32],
+) -> float:
+    """By what chance a part hears of a row, as `Boundary.pairs` have it."""
+    if len(chance) == 0:
+        return probability
+    pair = offsets[row]
+    while parts[pair] != part:
+        pair += 1
+    return float(chance[pair])
+
+
+@compiled
 def _hear(
     rows: NDArray[np.int64],
     parts: NDArray[np.int32],
     position: NDArray[np.int64],
     key: NDArray[np.uint64],
     probability: float,
+    chance: NDArray[np.float32],
     heard: NDArray[np.bool_],
 ) -> None:
     for i in range(len(rows)):
-        heard[i] = draw_unit(key[parts[i]], position[rows[i]], 0) < probability
+        heard[i] = draw_unit(key[parts[i]], position[rows[i]], 0) < (chance[i] if len(chance) else probability)
 
 
 @compiled
@@ -86,6 +121,9 @@ def _choose(
     position: NDArray[np.int64],
     key: NDArray[np.uint64],
     probability: float,
+    pair_offsets: NDArray[np.int64],
+    pair_part: NDArray[np.int32],
+    pair_chance: NDArray[np.float32],
     scale: NDArray[np.float32],
     kept: NDArray[np.int64],
 ) -> None:
@@ -97,10 +135,9 @@ def _choose(
             source = neighbours[k]
             if part[source] == here:
                 scale[k] = 1.0
-            elif draw_unit(key[here], position[source], 0) < probability:
-                scale[k] = 1.0 / probability
             else:
-                scale[k] = 0.0
+                chance = chance_of(source, here, probability, pair_offsets, pair_part, pair_chance)
+                scale[k] = 1.0 / chance if draw_unit(key[here], position[source], 0) < chance else 0.0
             if scale[k] > 0:
                 count += 1
         kept[i + 1] = count

@@ -25,14 +25,14 @@ Lists = TypeVar("Lists", bound=Adjacency | MappedLists)
 class PeerEdges(Generic[Lists]):
     """In-edges from one worker's mirrors. `rows` are the destinations that have such; mirrors are numbered from 0.
 
-    `scale` makes up for edges that are left out: 1 / the probability that one is there. `turned` is what `backward` gives, where
-    that is known.
+    `scale` makes up for edges that are left out: 1 / the probability that one is there, one number or one an edge. `turned` is what
+    `backward` gives, where that is known.
     """
 
     rows: NDArray[np.int64]
     forward: Lists
     destinations: int
-    scale: float = 1.0
+    scale: float | NDArray[np.float32] = 1.0
     turned: Lists | None = None
 
     @cached_property

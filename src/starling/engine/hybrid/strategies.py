@@ -20,6 +20,7 @@ from starling.core.errors import InputError
 from starling.core.keyed import stream_key
 from starling.engine.hybrid.active import ActiveSet, Take
 from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.chances import Chances
 from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
 from starling.engine.hybrid.thinning import Thinning
 from starling.engine.hybrid.worker_graph import WorkerGraph
@@ -301,6 +302,7 @@ def make_team_strategy(
     seed: int,
     *,
     boundary: float = 1.0,
+    chances: Chances | None = None,
     edge_weight: NDArray[Any] | None = None,
     edge_type: NDArray[Any] | None = None,
     relations: tuple[str, ...] = (),
@@ -318,7 +320,7 @@ def make_team_strategy(
         "team": team,
         "train_rows": train_rows,
         "layers": layers,
-        "boundary": Boundary(graph, boundary, seed),
+        "boundary": Boundary(graph, boundary, seed, chances),
     }
     if name == "global":
         return TeamGlobal(**common)

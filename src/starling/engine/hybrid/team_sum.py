@@ -120,17 +120,25 @@ class TeamSum:
 
     def _partial(self, edges: PeerEdges[Any], source: NDArray[Any], block: Tensor) -> Tensor:
         """What comes from a block of rows, whose factors are `source`."""
-        c = self.factors
-        row = _scaled(c.row[edges.rows] if len(c.row) else c.row, len(edges.rows), edges.scale)
+        c, (edge, scale) = self.factors, self._edge_factors(edges)
+        row = _scaled(c.row[edges.rows] if len(c.row) else c.row, len(edges.rows), scale)
         partial = torch.empty(len(edges.rows), block.shape[1], dtype=accumulator(block))
-        sum_lists(edges.forward, Coefficients(c.edge, source, row, c.edge[:0]), rows(block), rows(partial))
+        sum_lists(edges.forward, Coefficients(edge, source, row, c.edge[:0]), rows(block), rows(partial))
         return partial
 
     def _turned(self, edges: PeerEdges[Any], source: NDArray[Any], gradient: Tensor, into: Tensor, *, add: bool) -> None:
         """The gradients of a block of rows, written or added."""
-        c = self.factors
-        source = _scaled(source, edges.backward.rows, edges.scale)
-        sum_lists(edges.backward, Coefficients(c.edge, c.row, source, c.edge[:0]), rows(gradient), rows(into), accumulate=add)
+        c, (edge, scale) = self.factors, self._edge_factors(edges)
+        source = _scaled(source, edges.backward.rows, scale)
+        sum_lists(edges.backward, Coefficients(edge, c.row, source, c.edge[:0]), rows(gradient), rows(into), accumulate=add)
+
+    def _edge_factors(self, edges: PeerEdges[Any]) -> tuple[NDArray[Any], float]:
+        """Factors of each edge, and of all: edges that make up for others, each by its own scale, have no weights."""
+        edge = self.factors.edge
+        if isinstance(edges.scale, float | int):
+            return edge, edges.scale
+        assert not len(edge), "where edges have weights, scales are part of them"
+        return edges.scale.astype(edge.dtype, copy=False), 1.0
 
 
 def _scaled(factor: NDArray[Any], count: int, scale: float) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.core.keyed import draw_unit
-from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.boundary import NO_CHANCES, Boundary, chance_of
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges, split_within_parts
 from starling.engine.hybrid.traffic import make_traffic
@@ -60,21 +60,23 @@ class Thinning:
         self, edges: PeerEdges[Adjacency], first: int, keys: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], PeerEdges[Adjacency] | None]:
         """Of sources from row `first` on: those that are heard of, ascending, and their edges that stay; None for none."""
-        graph, chance, turned = self._graph, self._boundary.probability, edges.backward
+        graph, boundary, turned = self._graph, self._boundary, edges.backward
         position = graph.position[first : first + turned.rows]
-        lists = (turned.offsets, turned.neighbours, graph.part, position, keys, chance)
+        lists = (turned.offsets, turned.neighbours, graph.part, position, keys, first, boundary.probability, *boundary.pairs)
         stays = np.empty(turned.rows, np.int64)
-        _find_staying(*lists, stays, np.empty((0, 2), np.int32))
+        _find_staying(*lists, stays, np.empty((0, 2), np.int32), NO_CHANCES)
         pairs = np.empty((int(stays.sum()), 2), np.int32)
-        _find_staying(*lists, stays, pairs)
+        scale = np.empty(len(pairs) if boundary.chances is not None else 0, np.float32)
+        _find_staying(*lists, stays, pairs, scale)
         if not len(pairs):
             return np.flatnonzero(stays), None
         thinned = csr_from_pairs(pairs, max(turned.rows, edges.destinations))
         lengths = np.diff(thinned.offsets)
         rows = np.flatnonzero(lengths)
         offsets = np.concatenate([[0], np.cumsum(lengths[rows])])
-        forward = Adjacency(offsets, thinned.neighbours, turned.rows, NO_NUMBERS, numbered=False)
-        return np.flatnonzero(stays), PeerEdges(rows, forward, edges.destinations, 1 / chance)
+        forward = Adjacency(offsets, thinned.neighbours, turned.rows, NO_NUMBERS, numbered=len(scale) > 0)
+        scales = scale[thinned.edge] if len(scale) else 1 / boundary.probability
+        return np.flatnonzero(stays), PeerEdges(rows, forward, edges.destinations, scales)
 
 
 def _renumbered(edges: PeerEdges[Adjacency], mirrors: NDArray[np.int64]) -> PeerEdges[Adjacency]:
@@ -82,7 +84,7 @@ def _renumbered(edges: PeerEdges[Adjacency], mirrors: NDArray[np.int64]) -> Peer
     number = np.empty(edges.forward.columns, np.int32)
     number[mirrors] = np.arange(len(mirrors), dtype=np.int32)
     forward = edges.forward
-    columns = Adjacency(forward.offsets, number[forward.neighbours], len(mirrors), NO_NUMBERS, numbered=False)
+    columns = Adjacency(forward.offsets, number[forward.neighbours], len(mirrors), NO_NUMBERS, forward.numbered)
     return PeerEdges(edges.rows, columns, edges.destinations, edges.scale)
 
 
@@ -93,11 +95,16 @@ def _find_staying(
     part: NDArray[np.int32],
     position: NDArray[np.int64],
     keys: NDArray[np.uint64],
-    chance: float,
+    first: int,
+    probability: float,
+    pair_offsets: NDArray[np.int64],
+    pair_part: NDArray[np.int32],
+    pair_chance: NDArray[np.float32],
     stays: NDArray[np.int64],
     pairs: NDArray[np.int32],
+    scale: NDArray[np.float32],
 ) -> None:
-    """How many edges of each source stay, and these as (source, destination) where `pairs` has room.
+    """How many edges of each source stay, and these as (source, destination), with their scales, where there is room.
 
     A list is by part, because destinations ascend: a draw for each part in it.
     """
@@ -108,11 +115,14 @@ def _find_staying(
         while k < offsets[source + 1]:
             here, begin = part[destinations[k]], k
             k = _end_of_part(offsets[source + 1], k, destinations, part)
+            chance = chance_of(first + source, here, probability, pair_offsets, pair_part, pair_chance)
             if draw_unit(keys[here], position[source], 0) < chance:
                 stays[source] += k - begin
                 for entry in range(begin, k if len(pairs) else begin):
                     pairs[at, 0] = source
                     pairs[at, 1] = destinations[entry]
+                    if len(scale):
+                        scale[at] = 1.0 / chance
                     at += 1
 
 
