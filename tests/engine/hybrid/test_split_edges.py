@@ -70,3 +70,27 @@ def test_every_entry_goes_to_its_owner(layer: tuple[np.ndarray, np.ndarray, int,
             assert np.array_equal(found.backward.edges, theirs[order])
             assert np.array_equal(found.backward.neighbours, row[theirs][order])
             assert found.backward.columns == len(offsets) - 1
+
+
+@given(layers(), st.integers(0, 5), st.booleans())
+def test_a_cut_gives_the_split_of_either_half(
+    layer: tuple[np.ndarray, np.ndarray, int, list[int]], row: int, numbered: bool
+) -> None:
+    offsets, neighbours, owned, mirrors = layer
+    traffic, row = make_traffic(owned, [NONE] * len(mirrors), mirrors), min(row, len(offsets) - 1)
+    entry = offsets[row]
+    halves = split_edges(offsets, neighbours, traffic, numbered=numbered).cut(row)
+    lists = (offsets[: row + 1], neighbours[:entry]), (offsets[row:] - entry, neighbours[entry:])
+    for found, (ends, columns), first in zip(halves, lists, (0, entry), strict=True):
+        expected = split_edges(ends, columns, traffic, numbered=numbered)
+        assert found.peers.keys() == expected.peers.keys()
+        pairs = [(found.inner, expected.inner)]
+        for peer, edges in expected.peers.items():
+            assert np.array_equal(found.peers[peer].rows, edges.rows)
+            assert found.peers[peer].destinations == edges.destinations
+            pairs.append((found.peers[peer].forward, edges.forward))
+        for mine, theirs in pairs:
+            assert np.array_equal(mine.offsets, theirs.offsets)
+            assert np.array_equal(mine.neighbours, theirs.neighbours)
+            assert np.array_equal(mine.edges, theirs.edges + first if numbered else theirs.edges)
+            assert mine.columns == theirs.columns

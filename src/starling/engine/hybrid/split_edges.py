@@ -67,6 +67,25 @@ class SplitEdges(Generic[Lists]):
         assert isinstance(self.inner, Adjacency)
         return cast("Lists", self.inner.turned_for(edge_values))
 
+    def cut(self, row: int) -> tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]]:
+        """The in-edges of the destinations before a row, and of those from it on, made once; nothing is copied but list ends."""
+        if "_cut" not in self.__dict__:
+            count, inner = self.inner.rows, self.inner
+            assert isinstance(inner, Adjacency)
+            pieces = []
+            for first, last in ((0, row), (row, count)):
+                peers = {}
+                for peer, edges in self.peers.items():
+                    assert isinstance(edges.forward, Adjacency)
+                    start, stop = np.searchsorted(edges.rows, (first, last))
+                    if stop > start:
+                        lists = _some_lists(edges.forward, start, stop)
+                        peers[peer] = PeerEdges(edges.rows[start:stop] - first, lists, last - first)
+                pieces.append(SplitEdges(_some_lists(inner, first, last), peers))
+            self.__dict__["_cut"] = tuple(pieces)
+        kept: tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]] = self.__dict__["_cut"]
+        return kept
+
 
 def split_edges(
     offsets: NDArray[np.int64], neighbours: NDArray[Any], traffic: Traffic, *, numbered: bool = True
@@ -111,6 +130,13 @@ def split_within_parts(
     forward = Adjacency(_ends(lengths[rows]), own.neighbours[leaves], own.columns, own.edges, numbered=False)
     inner = Adjacency(_ends(np.diff(own.offsets) - lengths), own.neighbours[~leaves], own.columns, own.edges, numbered=False)
     return SplitEdges(inner, split.peers, PeerEdges(rows, forward, own.rows) if len(rows) else None)
+
+
+def _some_lists(lists: Adjacency, first: int, last: int) -> Adjacency:
+    """The lists of some rows; entries keep their numbers."""
+    ends = lists.offsets[first : last + 1]
+    entries = slice(ends[0], ends[-1])
+    return Adjacency(ends - ends[0], lists.neighbours[entries], lists.columns, lists.edges[entries], lists.numbered)
 
 
 def _ends(lengths: NDArray[Any]) -> NDArray[np.int64]:

@@ -94,13 +94,17 @@ class TeamSum:
 
     def send_back(self, peer: int, gradient: Tensor, tag: int) -> None:
         """Send a worker the gradients of its rows that are mirrored here; the last is followed by the exchange's `depart`."""
-        traffic, count = self.exchange.traffic, self.exchange.traffic.mirror_count(peer)
-        if not count:
-            return
-        block = torch.zeros(count, gradient.shape[1], dtype=gradient.dtype)
+        if self.exchange.traffic.mirror_count(peer):
+            self.exchange.send_block(peer, self.mirrors_gradient(peer, gradient), tag)
+
+    def mirrors_gradient(self, peer: int, gradient: Tensor, into: Tensor | None = None) -> Tensor:
+        """The gradients of a worker's rows that are mirrored here, added to what there is of them."""
+        traffic, add = self.exchange.traffic, into is not None
+        if into is None:
+            into = torch.zeros(traffic.mirror_count(peer), gradient.shape[1], dtype=gradient.dtype)
         if peer in self.split.peers:
-            self._turned(self.split.peers[peer], self.factors.source[traffic.mirrors_of(peer)], gradient, block, add=False)
-        self.exchange.send_block(peer, block, tag)
+            self._turned(self.split.peers[peer], self.factors.source[traffic.mirrors_of(peer)], gradient, into, add=add)
+        return into
 
     def own_gradient(self, gradient: Tensor) -> Tensor:
         """The gradients of own rows by own sums."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.grouped_rows import compute_by_groups, then_by_groups
 from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.pushed_sum import sum_and_push
 from starling.engine.hybrid.released import has_left, release, worth_releasing
 from starling.engine.hybrid.row_groups import RowGroup
 from starling.engine.hybrid.team_sum import Blocks, SumTogether, TeamSum
@@ -54,7 +55,7 @@ class TeamView(View):
         return release(together, node, work, known, following if isinstance(following, TeamExchange) else None)
 
     def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
-        """A sum or mean of copied rows, split by who owns the source; on a vertex-cut then joined with others' sums."""
+        """A sum or mean of copied rows, split by who owns the source; on a vertex-cut joined with others' sums."""
         together = self._together(gather, reduce, rows)
         if together is None:
             return super().linear(gather, reduce, rows)
@@ -62,6 +63,8 @@ class TeamView(View):
             partial = together.whole(rows, _here_already(together.exchange))
         elif self.is_constant(rows):
             partial = _sum_once(together, rows)
+        elif self.exchange.spread:
+            return sum_and_push(together, rows)
         else:
             partial = applied(SumTogether, rows, together, together.exchange.calls.forward())
         return self.exchange.push_sum(partial)
