@@ -34,10 +34,10 @@ from starling.comm.team import Team
 from starling.engine.hybrid import view
 from starling.engine.hybrid.block_work import BlockWork
 from starling.engine.hybrid.exchange import TeamExchange
+from starling.engine.hybrid.row_groups import RowGroup
 from starling.launch.local import run_workers
 from starling.launch.train_worker import train
 from starling.nn.row_work import Node, NodeLayout, RowWork
-from starling.nn.view import ListWork, View
 from starling.store.parts import open_parts
 from starling.train.config import RunConfig
 
@@ -49,13 +49,13 @@ WARM = 2
 
 def train_in_turns(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
     """What every worker does: an ordinary run, with blocks of rows, and groups, in every other step."""
-    by_groups = view.TeamView.on_lists
+    groups = view.TeamView.groups
 
-    def on_lists(self: view.TeamView, rows: torch.Tensor, work: ListWork) -> tuple[torch.Tensor, ...]:
-        return by_groups(self, rows, work) if _has_its_turn(self.exchange) else View.on_lists(self, rows, work)
+    def in_turns(self: view.TeamView, rows: torch.Tensor) -> tuple[RowGroup, ...]:
+        return groups(self, rows) if _has_its_turn(self.exchange) else ()
 
     view.worth_releasing = lambda together: _has_its_turn(together.exchange)
-    view.TeamView.on_lists = on_lists
+    view.TeamView.groups = in_turns
     return train(team, spec)
 
 

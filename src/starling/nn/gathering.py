@@ -44,8 +44,9 @@ class Gathering:
     spread: bool = False
 
     def reduce(self, gather: Gather, reduce: Reduce, rows: Tensor) -> Reduced:
-        """Reduce what comes along each edge: rows of all sources [S, F] → [D, F']. Of `Copy` here are maxima alone."""
+        """Reduce what comes along each edge: rows of all sources [S, F] → [D, F']. Of copies these are maxima."""
         if isinstance(gather, Copy):
+            assert reduce == "max", "sums of copies are the view's (`View.linear`)"
             return self._max(rows), None
         if isinstance(gather, Attention):
             return self._attention(gather, rows)
@@ -54,6 +55,11 @@ class Gathering:
         if isinstance(gather, ByRelation):
             return self._by_relation(gather, reduce, rows), None
         if isinstance(gather, RelationAttention):
+            if self.spread and gather.within:
+                raise InputError(
+                    "A softmax within each relation needs all in-edges of a node in one place, got a vertex-cut. "
+                    "Set softmax=across, or partition into an edge-cut."
+                )
             return attend_relations(self.graph, gather, rows, self._attention_key(gather))
         return self._messages(gather, reduce, rows)
 
@@ -63,8 +69,9 @@ class Gathering:
 
     def _attention(self, gather: Attention, rows: Tensor) -> Reduced:
         graph = self.graph
-        source = rows @ _by_heads(gather.source_vector)
-        target = rows[: graph.destinations] @ _by_heads(gather.target_vector)
+        vectors = torch.cat([_by_heads(gather.source_vector), _by_heads(gather.target_vector)], 1)
+        scores, heads = rows @ vectors, len(gather.source_vector)  # one product: some of the rows would have a costly gradient
+        source, target = scores[:, :heads], scores[: graph.destinations, heads:]
         own = None
         if gather.self_loop:
             own = self._unless_looped(leaky_relu(source[: graph.outputs] + target[: graph.outputs], gather.slope))

@@ -1,8 +1,8 @@
 """A layer's window on the graph: what it may ask for, and the one place where aggregation happens.
 
 ``aggregate`` brings mirrors' rows through the exchange, reduces what comes along the local edges (`gathering.py`), and joins what
-several workers made. An engine that overlaps messages with work subclasses `View` and overrides `linear` and `on_lists`; layers do
-not change.
+several workers made. An engine that overlaps messages with work subclasses `View` and overrides `linear`, `on_lists` and
+`aggregate_then`; layers do not change.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ class View:
             if self.constants is not None and self.constants.holds(rows):
                 return self.constants.once(self.graph, gather, reduce, rows, lambda: self.linear(gather, reduce, rows))
             return self.linear(gather, reduce, rows)
-        if rows.dtype == torch.bfloat16 and not isinstance(gather, Copy):
-            rows = rows.float()  # copies are widened as they are read; all others reckon in float32 from here on
+        rows = self.widened(gather, rows)
         out, *log_sum = self.on_lists(rows, self.reduction(gather, reduce))
         exchange = self.exchange
         if not exchange.spread:
@@ -81,6 +80,10 @@ class View:
         absent = (self.graph.local_degree == 0)[:, None]  # a zero for "no edge here" must not beat others' negative maxima
         whole = exchange.push_max(out.masked_fill(absent, -torch.inf))
         return whole.masked_fill(whole == -torch.inf, 0.0)
+
+    def widened(self, gather: Gather, rows: Tensor) -> Tensor:
+        """Copies are widened as they are read; all others reckon in float32 from here on."""
+        return rows.float() if rows.dtype == torch.bfloat16 and not isinstance(gather, Copy) else rows
 
     def reduction(self, gather: Gather, reduce: Reduce) -> ListWork:
         """What `aggregate` makes of lists: sums or maxima, and on a vertex-cut log-sums of attention beside them."""

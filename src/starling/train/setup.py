@@ -15,7 +15,7 @@ from starling.config.settings import Choice
 from starling.core.errors import InputError
 from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.fill import Filler
-from starling.engine.hybrid.chances import weighted_chances
+from starling.engine.hybrid.chances import chances_by_choice
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.source import WorkerSource, open_worker_source
 from starling.engine.hybrid.strategies import make_team_strategy
@@ -168,9 +168,7 @@ def _team_work(
 ) -> TeamWork:
     run, team, labels = config.run, config.team, groups.of_team(source)
     weight, kinds = source.edge_tables.get("weight"), source.edge_tables.get("type")
-    habits, graph, chances = habits_of(model, source), source.graph, None
-    if team.boundary_choice == "weighted" and 0 < team.boundary < 1 and not graph.spread:
-        chances = weighted_chances(graph, source.team, team.boundary, source.calls.forward())
+    habits, graph = habits_of(model, source), source.graph
     strategy = make_team_strategy(
         config.strategy.name,
         how,
@@ -180,7 +178,7 @@ def _team_work(
         layers,
         run.seed,
         boundary=team.boundary,
-        chances=chances,
+        chances=chances_by_choice(team.boundary_choice, graph, source.team, team.boundary, source.calls.forward()),
         edge_weight=None if weight is None else weight.numpy(),
         edge_type=None if kinds is None else kinds.numpy(),
         relations=graph.manifest.edge_types,

@@ -102,6 +102,28 @@ def test_push_softmax_weighs_by_the_exponents_of_log_sums(wire: Wire) -> None:
         assert found == pytest.approx(expected, rel=1e-5 if wire == "float32" else 2e-3)
 
 
+@pytest.mark.parametrize("size", [1.0, 50.0, 1000.0, 70000.0])
+def test_shares_of_a_softmax_add_up_to_one_over_a_narrow_wire(size: float) -> None:
+    """The gradients of both workers' sums are their shares: a rounded log-sum would not give the same at both ends."""
+    nodes, nobody = 200, np.empty(0, np.int64)
+
+    def work(team: Team) -> Tensor:
+        traffic = (
+            make_traffic(nodes, [nobody, np.arange(nodes)], [0, 0])
+            if team.rank == 0
+            else make_traffic(0, [nobody] * 2, [nodes, 0])
+        )
+        draw = torch.Generator().manual_seed(team.rank)
+        rows, log_sums = torch.ones(nodes, 1, requires_grad=True), size + torch.rand(nodes, 1, generator=draw)
+        exchange_of(team, traffic, "bfloat16").push_softmax(rows, log_sums, 1).sum().backward()  # type: ignore[no-untyped-call]
+        assert rows.grad is not None
+        return rows.grad[:, 0]
+
+    shares = run_threads(2, work)
+    assert (shares[1] > 0.2).all()
+    torch.testing.assert_close(sum(shares), torch.ones(nodes), rtol=1e-7 * size + 1e-6, atol=0)
+
+
 Operation = Callable[[TeamExchange, Tensor], Tensor]
 OPERATIONS: dict[str, Operation] = {
     "pull": lambda exchange, rows: exchange.pull(rows[: exchange.traffic.owned]),

@@ -19,11 +19,18 @@ from starling.engine.hybrid import row_groups, view
 from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.grouped_rows import compute_by_groups
+from starling.engine.hybrid.plan import listed_layer
 from starling.engine.hybrid.row_groups import RowGroup
 from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.view import TeamView
+from starling.kernels.adjacency import NO_NUMBERS
 from starling.nn.excerpt import Excerpt
+from starling.nn.gather import Copy, Gather, Messages, Reduce
 from starling.nn.graph import local_graph
+from starling.nn.row_work import Node, RowWork
+from starling.plan.batch import Block
 from starling.store.graph import Graph
+from tests.comm.test_shared_memory import held, linked_pair
 from tests.engine.hybrid.disorder import learn_in_disorder
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, learn, learn_together, steps
 
@@ -59,6 +66,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     monkeypatch.setattr(row_groups, "LEAST_ROWS", 1)
     monkeypatch.setattr(row_groups, "LEAST_EARLY", 0.0)
+    monkeypatch.setattr(row_groups, "LEAST_SHARE", 0.0)
     real = view.compute_by_groups
 
     def compute(exchange: TeamExchange, groups: tuple[RowGroup, ...], *given: Any, **more: Any) -> Any:
@@ -132,6 +140,99 @@ def test_groups_have_the_gradients_of_whole_layers(
     assert not counted
 
 
+@pytest.mark.parametrize("kind", ["edge-cut", "vertex-cut"])
+@pytest.mark.parametrize("model", ["gat", "gatv2", "sage max"])
+def test_some_workers_compute_by_groups_and_some_do_not(
+    alone: Callable[[str, str], Learnt],
+    parts: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    counted: list[int],
+    model: str,
+    kind: str,
+) -> None:
+    """What pays is decided by each worker for itself."""
+    real = view.TeamView.groups
+
+    def of_even_ranks(self: view.TeamView, rows: Tensor) -> tuple[RowGroup, ...]:
+        assert isinstance(self.exchange, TeamExchange)
+        return () if self.exchange.team.rank % 2 else real(self, rows)
+
+    monkeypatch.setattr(view.TeamView, "groups", of_even_ranks)
+    for seen in learn_together(config_of(parts[kind], 4, MODELS[model]), tmp_path / "team"):
+        assert_same(seen, alone(model, "global"))
+    assert counted
+
+
+# Two workers of three rows, each mirroring the other's first: rows 0 and 1 hear own rows alone, row 2 hears row 2 and the mirror.
+LISTS = np.array([0, 2, 4, 6]), np.array([0, 1, 0, 1, 2, 3], np.int32)
+
+
+def view_of(team: Team) -> TeamView:
+    nobody, first = np.empty(0, np.int64), np.array([0])
+    traffic = make_traffic(3, [nobody, first] if team.rank == 0 else [first, nobody], [0, 1] if team.rank == 0 else [1, 0])
+    layer = listed_layer(Block(*LISTS, NO_NUMBERS, 4), np.arange(4), 3, traffic)
+    graph = local_graph(torch.from_numpy(LISTS[0]), torch.from_numpy(LISTS[1]), 4)
+    return TeamView(graph, TeamExchange(team, traffic, Calls(0)), layer=layer)
+
+
+GATHERS: dict[str, tuple[Callable[[], Gather], Reduce]] = {
+    "learnt weights": (lambda: Copy(torch.arange(1.0, 7.0).requires_grad_()), "sum"),
+    "maxima": (Copy, "max"),
+    "messages": (lambda: Messages(lambda source, _edges, target: source * target), "sum"),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", GATHERS)
+def test_what_goes_on_is_what_is_aggregated(name: str, dtype: torch.dtype) -> None:
+    make, reduce = GATHERS[name]
+
+    def work(team: Team) -> tuple[Tensor, Tensor]:
+        mine, rows = view_of(team), torch.tensor([[1.0], [2.0], [3.0]], dtype=dtype) * (1 + team.rank)
+        nothing = RowWork(lambda _first, _node, aggregate: Node(aggregate, aggregate), ())
+        return mine.aggregate(make(), reduce, rows), mine.aggregate_then(make(), reduce, Node(rows, rows), nothing).rows
+
+    for whole, going_on in run_threads(2, work):
+        torch.testing.assert_close(going_on, whole)
+
+
+def test_messages_are_let_go_of_when_they_are_read() -> None:
+    """Two workers over shared memory, four layers: what a sender's arenas hold does not grow with the layers."""
+    boxes, together, rows = linked_pair(), threading.Barrier(2, timeout=60), 1000
+    most: list[int] = []
+
+    def work(rank: int) -> None:
+        team, nobody = Team(rank, 2, boxes[rank], boxes[rank].ledger), np.empty(0, np.int64)
+        sent = [np.arange(rows // 2) if peer != rank else nobody for peer in range(2)]
+        traffic = make_traffic(rows, sent, [0, rows // 2] if rank == 0 else [rows // 2, 0])
+        neighbours = torch.cat([torch.arange(rows // 2), torch.arange(rows, rows + rows // 2)])
+        graph, calls = local_graph(torch.arange(rows + 1), neighbours, rows + rows // 2), Calls(0)
+        x = h = torch.ones(rows, 100, requires_grad=True)
+        for _ in range(4):
+            exchange = TeamExchange(team, traffic, calls)
+            groups = row_groups.row_groups(graph, traffic, exchange.senders)
+            assert len(groups) == 2
+            (h,) = compute_by_groups(exchange, groups, h, lambda piece, x: (x[piece.graph.neighbours.long()],), overlap=True)
+        together.wait()
+        most.append(held(boxes[rank]))
+        h.sum().backward()  # type: ignore[no-untyped-call]
+        together.wait()
+        most.append(held(boxes[rank]))
+        together.wait()
+        assert x.grad is not None
+
+    workers = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for box in boxes:
+        box.close()
+    assert len(most) == 4
+    assert max(most) < 3 * (rows // 2) * 100 * 4
+
+
 # ---- by hand ----
 
 
@@ -154,8 +255,12 @@ def test_rows_wait_for_the_last_worker_that_they_read_from(monkeypatch: pytest.M
         (row_groups.OWN, slice(0, 2), [2, 1]),
         (2, slice(2, 3), [0]),
     ]
-    assert late.first == 2
-    assert early.first is None
+    assert late.piece.rows == slice(2, 3)
+    assert not row_groups.rows_follow_one_another([early, late])
+    monkeypatch.setattr(row_groups, "LEAST_SHARE", 0.21)
+    assert groups() == [([0, 3, 4], ()), ([1, 2], (3, 2))]  # a row of five is no group between two others
+    monkeypatch.setattr(row_groups, "LEAST_SHARE", 0.2)
+    assert len(groups()) == 3
     monkeypatch.setattr(row_groups, "LEAST_ROWS", 2)
     assert groups() == [([0, 3, 4], ()), ([1, 2], (3, 2))]  # a row by itself waits with the next
     monkeypatch.setattr(row_groups, "LEAST_EARLY", 0.61)
@@ -171,7 +276,7 @@ def test_inner_rows_that_come_first_are_read_where_they_lie() -> None:
     early, late = row_groups.row_groups(graph, make_traffic(3, [np.empty(0, np.int64)] * 2, [0, 1]), [1])
     assert early.reads_own_as_they_are
     assert early.piece.graph.neighbours.data_ptr() == graph.neighbours.data_ptr()
-    assert (early.first, late.first) == (0, 2)
+    assert row_groups.rows_follow_one_another([early, late])
 
 
 def test_gradients_of_rows_that_nobody_reads_are_sent() -> None:
@@ -203,13 +308,13 @@ def test_groups_go_on_when_their_last_message_has_come(band: Path, tmp_path: Pat
     here = threading.local()
     real_run, real_back = view.then_by_groups, TeamExchange.send_block
 
-    def then(node: Any, work: Any, reduction: Any, on_lists: Any) -> Any:
+    def then(node: Any, rows: Tensor, work: Any, reduction: Any, on_lists: Any) -> Any:
         def noted(piece: Excerpt, rows: Tensor) -> tuple[Tensor, ...]:
             assert isinstance(piece.rows, slice)
             events[here.rank].append(f"rows {piece.rows.start}:{piece.rows.stop}")
             return reduction(piece, rows)  # type: ignore[no-any-return]
 
-        return real_run(node, work, noted, on_lists)
+        return real_run(node, rows, work, noted, on_lists)
 
     def send_block(self: TeamExchange, peer: int, block: Tensor, tag: int) -> None:
         events[here.rank].append(f"back to {peer}")

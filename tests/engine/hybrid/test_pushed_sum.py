@@ -91,7 +91,6 @@ def test_sums_and_gradients_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     sums, gradients = zip(*run_threads(2, work), strict=True)
     assert sums == ([0, 11 * (1 + 3)], [11 * 1, 11 * 3])
     assert gradients == ([11 * (2 + 3), 0], [11 * (2 + 4), 0])  # node 0 is read by 1 and 2, node 2 by 1 and 3
-    for rank in range(
-        2
-    ):  # mirrors' sums leave before what came is added to own ones; others' rows' gradients before own rows' end
+    # mirrors' sums leave before what came is added to own ones; others' rows' gradients before own rows' are complete
+    for rank in range(2):
         assert events[rank] == ["take 2", "push", "send", "take 2", "back 2", "send", "back 2"]

@@ -10,6 +10,7 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
+from starling.engine.hybrid.exchange import TeamExchange
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.setup import set_up
@@ -68,23 +69,31 @@ def test_overlap_changes_no_bit(
         assert_identical(with_overlap, without)
 
 
-def test_half_as_wide_messages(parts: dict[str, Path], tmp_path: Path) -> None:
-    """Half the bytes forwards and backwards, and a loss that is near but not the same."""
-    wide, narrow = (config_of(parts["vertex-cut"], 4, GAT, wire=wire) for wire in ("float32", "bfloat16"))
-    assert sum(run_threads(4, lambda team: bytes_of_a_step(team, wide))) == 2 * sum(
-        run_threads(4, lambda team: bytes_of_a_step(team, narrow))
+@pytest.mark.parametrize(("model", "log_sums"), [(SAGE, 0), (GAT, 2 + 1)])
+def test_half_as_wide_messages(parts: dict[str, Path], tmp_path: Path, model: dict[str, Any], log_sums: int) -> None:
+    """Half the bytes forwards and backwards, and a loss that is near but not the same.
+
+    Log-sums of attention, one a head and layer, keep their 4 bytes: each mirror sends them, and gets them back.
+    """
+    wide, narrow = (config_of(parts["vertex-cut"], 4, model, wire=wire, reuse=False) for wire in ("float32", "bfloat16"))
+    (whole, mirrors), (half, _) = (
+        np.sum(run_threads(4, lambda team, config=config: bytes_of_a_step(team, config)), axis=0) for config in (wide, narrow)
     )
+    assert 2 * half == whole + 2 * 4 * mirrors * log_sums
     exact, near = (learn_together(config, tmp_path / config.team.wire)[0].losses for config in (wide, narrow))
     assert not np.array_equal(exact, near)
     np.testing.assert_allclose(near, exact, rtol=0.02)
 
 
-def bytes_of_a_step(team: Team, config: RunConfig) -> int:
+def bytes_of_a_step(team: Team, config: RunConfig) -> tuple[int, int]:
+    """Bytes sent, and the rows of others that are mirrored here."""
     setup = set_up(config, team)
     (batch,) = setup.work.batches(1)
     team.ledger.close()
     outputs_of(setup.model, batch).sum().backward()  # type: ignore[no-untyped-call]
-    return sum(team.ledger.close().bytes_to)
+    exchange = batch.views[0].exchange
+    assert isinstance(exchange, TeamExchange)
+    return sum(team.ledger.close().bytes_to), exchange.traffic.mirrors
 
 
 @pytest.mark.parametrize(("ranks", "kind", "model", "strategy"), [(2, "edge-cut", GCN, MINI), (4, "vertex-cut", GAT, None)])

@@ -159,11 +159,13 @@ def test_flights_and_boundaries_are_those_of_one_process(
     (alone,) = learn_together(config_of(graphs["undirected"].path, **stale), tmp_path / "alone")
     for seen in learn_together(config_of(parts["undirected"], 2, **stale), tmp_path / "team"):
         assert_same(seen, alone)
-    thin = {"team": {"boundary": 0.5}}
-    (one,) = learn_together(config_of(parts["undirected"], 1, **thin), tmp_path / "thin")
-    for seen in learn_together(config_of(parts["undirected"], 2, **thin), tmp_path / "thin-team"):
-        assert_same(seen, one)
-    assert one.losses != alone.losses
+    for choice in ("even", "weighted"):
+        thin = {"team": {"boundary": 0.5, "boundary_choice": choice}}
+        (one,) = learn_together(config_of(parts["undirected"], 1, **thin), tmp_path / choice)
+        for seen in learn_together(config_of(parts["undirected"], 2, **thin), tmp_path / f"{choice}-team"):
+            assert_same(seen, one)
+        assert one.losses != alone.losses
+        alone = one
 
 
 @pytest.mark.parametrize("workers", [2, 4])

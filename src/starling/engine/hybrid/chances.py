@@ -2,7 +2,8 @@
 
 A node u outside part q adds h_u / degree_v to the mean of every row v of q that it has an edge to. Heard of by a chance p_u, and
 then scaled by 1 / p_u, it adds w_u² |h_u|² (1 − p_u) / p_u to the variance of these means, with w_u² = Σ_v 1 / degree_v². For rows
-of equal norm, and as many neighbours heard of on average, the sum over u is least where p_u is proportional to w_u, capped at 1.
+of equal norm, no two edges alike, and as many neighbours heard of on average, the sum over u is least where p_u is proportional to
+w_u, capped at 1.
 
 The part that hears knows the weights; owners are told the chances once, when a run begins, so that no epoch sends an index. Chances
 are whole multiples of 2⁻²⁴: what is sent are whole numbers, and both sides compare a draw with the same number.
@@ -34,6 +35,11 @@ class Chances:
     part: NDArray[np.int32]
     chance: NDArray[np.float32]
     told: tuple[NDArray[np.float32], ...]
+
+
+def chances_by_choice(choice: str, graph: WorkerGraph, team: Team, share: float, tag: int) -> Chances | None:
+    """Chances by `boundary_choice`; None where all have the same. `graph` has all edges, held-out ones included."""
+    return weighted_chances(graph, team, share, tag) if choice == "weighted" and 0 < share < 1 and not graph.spread else None
 
 
 def weighted_chances(graph: WorkerGraph, team: Team, share: float, tag: int) -> Chances:

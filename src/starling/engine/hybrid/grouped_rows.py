@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.row_groups import OWN, RowGroup
+from starling.engine.hybrid.row_groups import OWN, RowGroup, Stretch
+from starling.kernels.rows import add_rows
 from starling.nn.excerpt import Excerpt
 from starling.nn.ops.arrays import applied
 from starling.nn.row_work import Node, NodeLayout, RowWork
@@ -41,15 +44,20 @@ def compute_by_groups(
     for group in groups:
         for worker in group.waits_for[len(blocks) :]:
             blocks[worker] = applied(_Arrive, token, journey, worker)
-        made.append(work(group.piece, _sources_of(group, own, blocks)))
+        made.append(work(group.piece, _sources_of(journey, group, own, token, blocks)))
     for worker in exchange.senders[len(blocks) :]:  # read by nobody, but their gradients are waited for
         blocks[worker] = applied(_Arrive, token, journey, worker)
     places = [torch.from_numpy(group.rows) for group in groups]
     return tuple(applied(_Join, places, *parts, *blocks.values()) for parts in zip(*made, strict=True))
 
 
-def then_by_groups(node: Node, work: RowWork, reduction: ListWork, on_lists: Callable[[Tensor, ListWork], Any]) -> Node:
-    """Each group's rows go on into their row work at once, while messages for later groups fly; groups are stretches of rows."""
+def then_by_groups(
+    node: Node, rows: Tensor, work: RowWork, reduction: ListWork, on_lists: Callable[[Tensor, ListWork], Any]
+) -> Node:
+    """Each group's rows go on into their row work at once, while messages for later groups fly; groups are stretches of rows.
+
+    `rows` are the node's, as the reduction reads them.
+    """
     tensors, given = node.apart()
     made = NodeLayout()
 
@@ -61,7 +69,7 @@ def then_by_groups(node: Node, work: RowWork, reduction: ListWork, on_lists: Cal
         results, made = work.run(stretch.start, given.node(kept), aggregate).apart()
         return tuple(results)
 
-    results = on_lists(node.rows, onward)
+    results = on_lists(rows, onward)
     return made.node(dict(enumerate(results)))
 
 
@@ -72,21 +80,26 @@ class _Journey:
         self._exchange, self._tag, self._overlap = exchange, tag, overlap
         self._coming: Iterator[tuple[int, Tensor]] = iter(())
         self._come: dict[int, Tensor] = {}
+        self._left = len(exchange.senders)
         self._returning: Iterator[tuple[int, Tensor]] | None = None
         self._not_sent: dict[int, Tensor] = {}
+        self._for_own: list[tuple[NDArray[np.int64], Tensor]] = []
 
     def depart(self, rows: Tensor) -> None:
         """Ask for others' rows, and send own ones."""
         self._coming = self._exchange.receive_mirrors(rows, self._tag)
         self._exchange.send_own(rows, self._tag)
         if not self._overlap:
-            self._come = {worker: block.to(rows.dtype, copy=True) for worker, block in self._coming}
+            self._come, self._left = {worker: block.to(rows.dtype, copy=True) for worker, block in self._coming}, 0
 
     def arrive(self, worker: int, dtype: torch.dtype) -> Tensor:
         """A worker's rows, once they have come."""
         while worker not in self._come:
             sender, block = next(self._coming)
-            self._come[sender] = block.to(dtype, copy=True)  # what it came in is the sender's again
+            self._come[sender] = block.to(dtype, copy=True)
+            self._left -= 1
+        if not self._left:
+            next(self._coming, None)  # what the last message came in is its sender's again
         return self._come.pop(worker)
 
     def send_back(self, worker: int, gradient: Tensor) -> None:
@@ -97,14 +110,21 @@ class _Journey:
         else:
             self._not_sent[worker] = gradient
 
+    def keep_for_own(self, rows: NDArray[np.int64], gradient: Tensor) -> None:
+        """Keep gradients of some own rows until all of them are there: a matrix for each group would cost more than the sum."""
+        self._for_own.append((rows, gradient))
+
     def end(self, own: Tensor) -> Tensor:
-        """Own rows' gradients, with what others add to them."""
+        """Own rows' gradients, with what groups and others add to them."""
         returning = self._ask(own)
         for worker, gradient in self._not_sent.items():
             self._exchange.send_block(worker, gradient, Calls.backward(self._tag))
         self._exchange.depart(own)
         own = own.clone()
+        for rows, gradient in self._for_own:
+            add_rows(gradient.contiguous().numpy(), rows, own.numpy())
         self._exchange.add_for_own(own, returning)
+        self._not_sent, self._for_own, self._returning = {}, [], None  # autograd keeps the journey as long as the graph
         return own
 
     def _ask(self, like: Tensor) -> Iterator[tuple[int, Tensor]]:
@@ -144,13 +164,12 @@ class _Arrive(Function):
         return gradient.new_empty(0), None, None
 
 
-def _sources_of(group: RowGroup, own: Tensor, blocks: dict[int, Tensor]) -> Tensor:
+def _sources_of(journey: _Journey, group: RowGroup, own: Tensor, token: Tensor, blocks: dict[int, Tensor]) -> Tensor:
     """The rows that a group reads, in its order."""
     if group.reads_own_as_they_are:
         return own
-    workers = sorted({stretch.worker for stretch in group.stretches})
-    given = [own if worker == OWN else blocks[worker] for worker in workers]
-    rows: Tensor = applied(_Collect, group, workers, own.new_empty(0, own.shape[1]), *given)
+    workers = sorted({stretch.worker for stretch in group.stretches} - {OWN})
+    rows: Tensor = applied(_Collect, token, journey, group, own.detach(), workers, *(blocks[worker] for worker in workers))
     return rows
 
 
@@ -158,26 +177,37 @@ class _Collect(Function):
     """Rows of several workers as those of one group; each is read by one place of the group."""
 
     @staticmethod
-    def forward(ctx: Any, group: RowGroup, workers: list[int], like: Tensor, *given: Tensor) -> Tensor:
-        ctx.group, ctx.workers, ctx.lengths = group, workers, [len(rows) for rows in given]
-        out = like.new_empty(group.piece.graph.sources, like.shape[1])
-        by_worker = dict(zip(workers, given, strict=True))
+    def forward(
+        ctx: Any, token: Tensor, journey: _Journey, group: RowGroup, own: Tensor, workers: list[int], *blocks: Tensor
+    ) -> Tensor:
+        ctx.journey, ctx.group, ctx.workers, ctx.lengths = journey, group, workers, [len(block) for block in blocks]
+        out = own.new_empty(group.piece.graph.sources, own.shape[1])
+        given = {OWN: own, **dict(zip(workers, blocks, strict=True))}
         for stretch in group.stretches:
-            torch.index_select(by_worker[stretch.worker], 0, torch.from_numpy(stretch.there), out=out[stretch.here])
+            torch.index_select(given[stretch.worker], 0, torch.from_numpy(stretch.there), out=out[stretch.here])
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        found = {
-            worker: gradient.new_zeros(length, gradient.shape[1]) if wanted else None
-            for worker, length, wanted in zip(ctx.workers, ctx.lengths, ctx.needs_input_grad[3:], strict=True)
-        }
+        found = dict.fromkeys(ctx.workers)
+        for worker, length in zip(ctx.workers, ctx.lengths, strict=True):
+            mine = [stretch for stretch in ctx.group.stretches if stretch.worker == worker]
+            found[worker] = _gradient_of(mine, length, gradient)
         for stretch in ctx.group.stretches:
-            into = found[stretch.worker]
-            if into is not None:
-                into.index_copy_(0, torch.from_numpy(stretch.there), gradient[stretch.here])
-        return None, None, None, *found.values()
+            if stretch.worker == OWN:
+                ctx.journey.keep_for_own(stretch.there, gradient[stretch.here])
+        return gradient.new_empty(0), None, None, None, None, *found.values()
+
+
+def _gradient_of(stretches: Sequence[Stretch], length: int, gradient: Tensor) -> Tensor:
+    """The gradients of a worker's rows; as they lie where all of them are read one after the other."""
+    if len(stretches) == 1 and stretches[0].in_order and len(stretches[0].there) == length:
+        return gradient[stretches[0].here]
+    rows = gradient.new_zeros(length, gradient.shape[1])
+    for stretch in stretches:
+        rows.index_copy_(0, torch.from_numpy(stretch.there), gradient[stretch.here])
+    return rows
 
 
 class _Join(Function):

@@ -51,7 +51,7 @@ class WorkerLayer:
         return kept
 
     def groups(self, graph: LocalGraph, senders: Sequence[int]) -> tuple[RowGroup, ...]:
-        """The destinations by whom of the `senders` they wait for, `graph` being this layer's; made once."""
+        """The destinations by whom of the `senders` they wait for; made once, since graph and senders are always this layer's."""
         if "_groups" not in self.__dict__:
             self.__dict__["_groups"] = row_groups(graph, self.traffic, senders)
         kept: tuple[RowGroup, ...] = self.__dict__["_groups"]

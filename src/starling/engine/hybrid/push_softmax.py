@@ -42,17 +42,17 @@ class _Columns:
         return sum((split_columns(part, self.heads).sum(-1) for part in parts if part.shape[1]), product.new_zeros(1))
 
     def pack(self, rows: Tensor, log_sum: Tensor) -> Tensor:
-        """One message. A narrow one has log-sums as float16, bit for bit: they are raised to a power, and need the digits."""
+        """One message. A narrow one has the bits of float32 log-sums in two columns: they are raised to a power."""
         if not self.narrow:
             return torch.cat([rows, log_sum], 1)
-        top = torch.finfo(torch.float16).max
-        return torch.cat([rows.bfloat16(), log_sum.clamp(max=top).half().view(torch.bfloat16)], 1)
+        return torch.cat([rows.bfloat16(), log_sum.float().contiguous().view(torch.bfloat16)], 1)
 
     def unpack(self, message: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """(everything before the log-sums, the log-sums)."""
-        log_sum = message[:, -self.heads :]
-        log_sum = log_sum.view(torch.float16) if self.narrow else log_sum
-        return message[:, : -self.heads].to(dtype), log_sum.to(dtype)
+        width = 2 * self.heads if self.narrow else self.heads
+        log_sum = message[:, -width:]
+        log_sum = log_sum.clone(memory_format=torch.contiguous_format).view(torch.float32) if self.narrow else log_sum
+        return message[:, :-width].to(dtype), log_sum.to(dtype)
 
 
 class PushSoftmax(Function):

@@ -22,7 +22,9 @@ from starling.nn.excerpt import Excerpt, excerpt
 from starling.nn.graph import LocalGraph
 
 LEAST_ROWS = 2048
-"""Of a group: a smaller one waits with the next, since each is computed by itself."""
+"""Of a group: with fewer a layer is computed whole, or a group waits with the next."""
+LEAST_SHARE = 0.2
+"""Of all rows, of a group between the first and the last: each copies the rows that it reads."""
 LEAST_EARLY = 0.1
 """The share of rows that need not wait for the last message, below which a layer is computed whole."""
 
@@ -38,6 +40,11 @@ class Stretch:
     here: slice
     there: NDArray[np.int64]
 
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether these are the first rows there are, in their order."""
+        return bool((self.there == np.arange(len(self.there))).all())
+
 
 @dataclass(frozen=True, eq=False)
 class RowGroup:
@@ -48,11 +55,6 @@ class RowGroup:
     waits_for: tuple[int, ...]
     stretches: tuple[Stretch, ...]
 
-    @property
-    def first(self) -> int | None:
-        """The first of its rows, where they follow one another."""
-        return self.piece.rows.start if isinstance(self.piece.rows, slice) else None
-
     @cached_property
     def reads_own_as_they_are(self) -> bool:
         """Whether its sources are the own rows in their order: then these are not copied."""
@@ -62,6 +64,8 @@ class RowGroup:
 
 def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> tuple[RowGroup, ...]:
     """The groups of a layer, for `senders` in the order in which they are waited for; one or none where that would not pay."""
+    if not senders or graph.destinations < 2 * LEAST_ROWS:
+        return ()
     turn = np.zeros(traffic.rows, np.int32)
     for place, worker in enumerate(senders):
         turn[traffic.mirrors_of(worker)] = place + 1
@@ -69,7 +73,8 @@ def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> t
     waits = turn[: graph.destinations].copy()  # a mirror that is a destination is read as one
     _latest(offsets, neighbours, turn, waits)
     ends = _group_ends(np.bincount(waits, minlength=len(senders) + 1))
-    if len(ends) < 2 or np.count_nonzero(waits <= ends[-2]) < LEAST_EARLY * len(waits):
+    late = np.count_nonzero(waits > ends[-2]) if len(ends) > 1 else 0
+    if late < max(LEAST_ROWS, 1) or len(waits) - late < LEAST_EARLY * len(waits):
         return ()
     group_of, found = np.searchsorted(ends, waits), []
     for number, end in enumerate(ends):
@@ -85,15 +90,21 @@ def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> t
     return tuple(found)
 
 
+def rows_follow_one_another(groups: Sequence[RowGroup]) -> bool:
+    """Whether there are groups, each one stretch of rows."""
+    return len(groups) > 0 and all(isinstance(group.piece.rows, slice) for group in groups)
+
+
 def _group_ends(counts: NDArray[np.int64]) -> list[int]:
-    """The last turn of each group, by the rows of each turn; small groups wait with the next one, the last with the one before."""
-    ends, rows = [len(counts) - 1], 0
-    for turn in range(len(counts) - 1, 0, -1):
+    """The last turn of each group, by the rows of each turn: those that wait for nobody, then small ones with the next."""
+    last, least = len(counts) - 1, max(LEAST_ROWS, LEAST_SHARE * counts.sum())
+    ends, rows = [0] if last and counts[0] >= LEAST_ROWS else [], 0
+    for turn in range(1, last):
         rows += int(counts[turn])
-        if rows >= LEAST_ROWS and counts[:turn].sum() >= LEAST_ROWS:
-            ends.insert(0, turn - 1)
+        if rows >= least and counts[turn + 1 :].sum() >= least:
+            ends.append(turn)
             rows = 0
-    return ends
+    return [*ends, last]
 
 
 def _stretches(

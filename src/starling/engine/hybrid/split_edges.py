@@ -69,7 +69,10 @@ class SplitEdges(Generic[Lists]):
 
     def cut(self, row: int) -> tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]]:
         """The in-edges of the destinations before a row, and of those from it on, made once; nothing is copied but list ends."""
-        if "_cut" not in self.__dict__:
+        kept: dict[int, tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]]] = self.__dict__.setdefault("_cuts", {})
+        if row not in kept:
+            assert self.between is None
+            assert self.turned is None
             count, inner = self.inner.rows, self.inner
             assert isinstance(inner, Adjacency)
             pieces = []
@@ -82,9 +85,8 @@ class SplitEdges(Generic[Lists]):
                         lists = _some_lists(edges.forward, start, stop)
                         peers[peer] = PeerEdges(edges.rows[start:stop] - first, lists, last - first)
                 pieces.append(SplitEdges(_some_lists(inner, first, last), peers))
-            self.__dict__["_cut"] = tuple(pieces)
-        kept: tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]] = self.__dict__["_cut"]
-        return kept
+            kept[row] = (pieces[0], pieces[1])
+        return kept[row]
 
 
 def split_edges(

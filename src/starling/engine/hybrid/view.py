@@ -15,7 +15,7 @@ from starling.engine.hybrid.grouped_rows import compute_by_groups, then_by_group
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.pushed_sum import sum_and_push
 from starling.engine.hybrid.released import has_left, release, worth_releasing
-from starling.engine.hybrid.row_groups import RowGroup
+from starling.engine.hybrid.row_groups import RowGroup, rows_follow_one_another
 from starling.engine.hybrid.team_sum import Blocks, SumTogether, TeamSum
 from starling.kernels.spmm import Coefficients
 from starling.nn.gather import Copy, Gather, Reduce
@@ -41,13 +41,17 @@ class TeamView(View):
         return self.whole
 
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
-        """Blocks of rows go on as soon as they are complete: of sums split by owners, or groups of rows of any other gather."""
+        """Blocks of rows go on as soon as they are complete: of sums split by owners, or groups of any other gather's rows.
+
+        The latter where every group is one stretch of rows, with all their in-edges here.
+        """
         together = self._together(gather, reduce, node.rows)
         assert together is not None or not has_left(node), "rows have left for a sum, which another kind of gather reads"
-        groups = self._groups(node.rows) if together is None and not self.exchange.spread else ()
-        if groups and all(group.first is not None for group in groups):
-            self._check(gather, reduce, node.rows)
-            return then_by_groups(node, work, self.reduction(gather, reduce), self.on_lists)
+        if together is None and not self.exchange.spread and (not isinstance(gather, Copy) or reduce == "max"):
+            rows = self.widened(gather, node.rows)
+            if rows_follow_one_another(self.groups(rows)):
+                self._check(gather, reduce, rows)
+                return then_by_groups(node, rows, work, self.reduction(gather, reduce), self.on_lists)
         if together is None or self.exchange.spread or not (has_left(node) or worth_releasing(together)):
             return super().aggregate_then(gather, reduce, node, work)
         known = self.aggregate(gather, reduce, node.rows) if self._is_here(node.rows) else None
@@ -71,13 +75,14 @@ class TeamView(View):
 
     def on_lists(self, rows: Tensor, work: ListWork) -> tuple[Tensor, ...]:
         """Group by group, each when the rows that it reads have come, where that pays."""
-        groups, exchange = self._groups(rows), self.exchange
+        groups, exchange = self.groups(rows), self.exchange
         if not groups:
             return super().on_lists(rows, work)
         assert isinstance(exchange, TeamExchange)
         return compute_by_groups(exchange, groups, rows, work, overlap=self.overlap)
 
-    def _groups(self, rows: Tensor) -> tuple[RowGroup, ...]:
+    def groups(self, rows: Tensor) -> tuple[RowGroup, ...]:
+        """The destinations by whom they wait for; none where that would not pay, or nothing comes."""
         exchange, layer = self.exchange, self.layer
         if not isinstance(exchange, TeamExchange) or layer is None or not has_kernels(rows) or self._is_known(rows):
             return ()

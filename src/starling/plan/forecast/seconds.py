@@ -2,7 +2,8 @@
 
 The overlap schedule is that of the hybrid engine. Forward: products that come first, rows sent, sums over own rows while they fly,
 others' blocks added as they come, the rest. Backward: mirrors' gradients first and sent, own ones while they fly. Attention, and
-whatever is not a sum, waits for all rows. Then gradients are summed, slice by slice (comm/team.py).
+whatever is not a sum, is taken to wait for all rows: groups of rows are left out. Then gradients are summed, slice by slice
+(comm/team.py).
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.boundary import Boundary
+from starling.engine.hybrid.chances import chances_by_choice
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.links import SeedHops, TeamLinks
 from starling.engine.hybrid.row_requests import Addresses, find_addresses
@@ -43,6 +44,7 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
     """All workers compute each step together."""
     share = _share(run, source)
     team, loop, training = run.config.team, run.config.run, share.training
+    chances = chances_by_choice(team.boundary_choice, source.graph, source.team, team.boundary, source.calls.forward())
     strategy = TeamLinks(
         run.config.strategy.name,
         run.how,
@@ -52,7 +54,7 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
         graph=training.graph,
         team=source.team,
         layers=run.layers,
-        boundary=Boundary(training.graph, team.boundary, loop.seed),
+        boundary=Boundary(training.graph, team.boundary, loop.seed, chances),
     )
     raw = not source.features.learnt and habits_of(model, training).sums_raw_input
     mirrors = training.mirrors_of(training.x) if raw else None
