@@ -67,6 +67,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(row_groups, "LEAST_ROWS", 1)
     monkeypatch.setattr(row_groups, "LEAST_EARLY", 0.0)
     monkeypatch.setattr(row_groups, "LEAST_SHARE", 0.0)
+    monkeypatch.setattr(row_groups, "LEAST_EDGES", 0)
     real = view.compute_by_groups
 
     def compute(exchange: TeamExchange, groups: tuple[RowGroup, ...], *given: Any, **more: Any) -> Any:
@@ -257,6 +258,10 @@ def test_rows_wait_for_the_last_worker_that_they_read_from(monkeypatch: pytest.M
     ]
     assert late.piece.rows == slice(2, 3)
     assert not row_groups.rows_follow_one_another([early, late])
+    monkeypatch.setattr(row_groups, "LEAST_EDGES", 8)
+    assert groups() == []  # groups read 9 rows, there are 8, and 7 edges
+    monkeypatch.setattr(row_groups, "LEAST_EDGES", 7)
+    assert len(groups()) == 3
     monkeypatch.setattr(row_groups, "LEAST_SHARE", 0.21)
     assert groups() == [([0, 3, 4], ()), ([1, 2], (3, 2))]  # a row of five is no group between two others
     monkeypatch.setattr(row_groups, "LEAST_SHARE", 0.2)

@@ -27,6 +27,8 @@ LEAST_SHARE = 0.2
 """Of all rows, of a group between the first and the last: each copies the rows that it reads."""
 LEAST_EARLY = 0.1
 """The share of rows that need not wait for the last message, below which a layer is computed whole."""
+LEAST_EDGES = 16
+"""For each row that another group reads too: copying it must not cost what the edges do."""
 
 OWN = -1
 """In place of a worker: own rows."""
@@ -87,7 +89,8 @@ def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> t
             sources = np.concatenate([rows, np.flatnonzero(readers)])
         stretches = _stretches(sources, turn, traffic, senders)
         found.append(RowGroup(rows, excerpt(graph, rows, sources), tuple(senders[:end]), stretches))
-    return tuple(found)
+    repeated = sum(group.piece.graph.sources for group in found) - traffic.rows
+    return tuple(found) if repeated * LEAST_EDGES <= graph.edges else ()
 
 
 def rows_follow_one_another(groups: Sequence[RowGroup]) -> bool:
