@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -72,15 +73,16 @@ class _SumAndPush(Function):
                 pushed.push(partial, push)
             own.take(to_own, peer, block)
         exchange.add_for_own(out, returning)
-        return out[: exchange.outputs].clone()
+        return out if exchange.outputs == len(out) else out[: exchange.outputs].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         own, mirrors, exchange = ctx.pushed.own, ctx.pushed.mirrors, ctx.pushed.exchange
         traffic, width = exchange.traffic, gradient.shape[1]
-        given = gradient.new_zeros(traffic.owned, width)
-        given[: exchange.outputs] = gradient
+        given = gradient.contiguous()
+        if len(given) < traffic.owned:  # the others are destinations of nothing
+            given = torch.cat([given, given.new_zeros(traffic.owned - len(given), width)])
         coming = exchange.receive_mirrors(given, ctx.push)
         returning = exchange.receive_for_own(given, ctx.pull)
         exchange.send_own(given, ctx.push)
