@@ -79,6 +79,7 @@ def excerpt(graph: LocalGraph, rows: NDArray[np.int64], sources: NDArray[np.int6
         row_scale=_some(graph.row_scale, places),
         edge_scale=_some(graph.edge_scale, edges),
         position=graph.row_position[taken],
+        counted=_some(graph.counted, places),
     )
     return Excerpt(small, places, edges, taken)
 

@@ -51,6 +51,8 @@ class LocalGraph:
     row_scale: Tensor | None = None
     edge_scale: Tensor | None = None
     position: Tensor | None = None
+    counted: Tensor | None = None
+    """How many edges those of each destination stand for [D], if means are to divide by that and not by the whole degree."""
 
     @property
     def destinations(self) -> int:
@@ -98,6 +100,8 @@ class LocalGraph:
     @cached_property
     def mean_scale(self) -> Tensor:
         """The factor that makes a destination's sum a mean, float32 [D]; 1 for rows without in-edges."""
+        if self.counted is not None:
+            return _inverse(self.counted)
         degree = self.local_degree if self.degree is None else self.degree[: self.destinations]
         scale = 1.0 / degree.clamp(min=1).float()
         return scale if self.row_scale is None or self.degree is None else scale * self.row_scale
@@ -116,8 +120,9 @@ class LocalGraph:
     @cached_property
     def weighted_mean_scale(self) -> Tensor:
         """The factor that makes a destination's sum of weighted rows a weighted mean, float32 [D]; 1 for rows of no weight."""
-        total = self._whole_degree("weighted_degree")[: self.destinations].float()
-        return 1.0 / torch.where(total == 0, 1.0, total)
+        if self.counted is not None:
+            return _inverse(self._weight_at(self._weight if self.edge_scale is None else self._weight * self.edge_scale))
+        return _inverse(self._whole_degree("weighted_degree")[: self.destinations].float())
 
     @cached_property
     def loop_entry(self) -> Tensor:
@@ -184,13 +189,25 @@ class LocalGraph:
             )
         if name == "degree":
             return self.local_degree
-        weight = torch.ones(self.edges, device=self.device) if self.edge_weight is None else self.edge_weight.float()
+        return self._weight_at(self._weight)
+
+    @property
+    def _weight(self) -> Tensor:
+        """Of each edge [E]."""
+        return torch.ones(self.edges, device=self.device) if self.edge_weight is None else self.edge_weight.float()
+
+    def _weight_at(self, weight: Tensor) -> Tensor:
+        """Of all in-edges of each destination [D]."""
         return torch.zeros(self.destinations, device=self.device).index_add_(0, self.edge_destination, weight)
 
     def to(self, device: torch.device | str) -> Self:
         """The same graph with its tensors on another device."""
         moved = {f.name: value.to(device) for f in fields(self) if isinstance(value := getattr(self, f.name), Tensor)}
         return replace(self, **moved)  # type: ignore[arg-type]
+
+
+def _inverse(total: Tensor) -> Tensor:
+    return 1.0 / torch.where(total == 0, 1.0, total)
 
 
 def loops_of(looped: NDArray[np.bool_]) -> Tensor:

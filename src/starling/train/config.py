@@ -94,6 +94,9 @@ class TeamSettings(Record):
     """Chance that a part hears of a neighbour in another part, drawn anew each epoch; 1 is exact, 0 isolates parts."""
     boundary_choice: Literal["even", "weighted"] = "even"
     """`even`: that chance for every neighbour; `weighted`: for as many on average, more for those that weigh more there."""
+    boundary_mean: Literal["unbiased", "ratio"] = "unbiased"
+    """What a mean over neighbours that stay is divided by: `unbiased`: by how many there are in the whole graph; `ratio`: by how
+    many those that stay stand for, which sways less."""
     overlap: bool = True
     """Compute on own rows while others' are on their way; changes no bit."""
     wire: Literal["float32", "bfloat16"] = "float32"
@@ -117,11 +120,13 @@ class TeamSettings(Record):
         if self.parallel == "data" and (self.boundary < 1 or not self.overlap or self.wire != "float32"):
             asked = "--boundary" if self.boundary < 1 else "--overlap off" if not self.overlap else "--wire"
             raise InputError(f"{asked} is for --parallel hybrid; with --parallel data nothing of the kind is sent.")
-        if self.boundary_choice == "weighted" and self.boundary == 1:
-            raise InputError(
-                "boundary_choice=weighted says which neighbours --boundary leaves out, and 1 leaves out none. "
-                "Pass a smaller --boundary, or leave the choice out."
-            )
+        for asked in ("boundary_choice=weighted", "boundary_mean=ratio"):
+            name, _, value = asked.partition("=")
+            if getattr(self, name) == value and self.boundary == 1:
+                raise InputError(
+                    f"{asked} is for a --boundary that leaves out neighbours, and 1 leaves out none. "
+                    f"Pass a smaller --boundary, or leave out team.{name}."
+                )
         if self.local_only and self.shuffle == "global":
             raise InputError(
                 "--local-only computes each part's own targets, got --shuffle global, which deals out everybody's. Leave one out."
@@ -325,7 +330,10 @@ _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     "team": (
         "parallel",
         {
-            "team": ("shuffle", "local_only", "cache", "boundary", "boundary_choice", "overlap", "wire", "balance_workers"),
+            "team": (
+                *("shuffle", "local_only", "cache", "boundary", "boundary_choice", "boundary_mean"),
+                *("overlap", "wire", "balance_workers"),
+            ),
             "pipeline": ("*",),
         },
     ),

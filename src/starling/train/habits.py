@@ -10,17 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from starling.core.errors import InputError
 from starling.engine.hybrid.later_graph import LaterGraph
 from starling.engine.hybrid.plan import listed_layer
 from starling.engine.hybrid.source import WorkerSource
 from starling.engine.hybrid.traffic import make_traffic
 from starling.kernels.adjacency import NO_NUMBERS, NO_ROWS
-from starling.nn.gather import Copy, Reduce
+from starling.nn.gather import Copy, Gather, Reduce
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
 from starling.nn.ops.arrays import accumulator
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
 from starling.plan.batch import Block
+from starling.train.config import TeamSettings
 
 
 @dataclass(frozen=True)
@@ -28,21 +30,27 @@ class Habits:
     """`sums_raw_input`: the first layer sums input features as they are, before any weight or dropout.
 
     `only_sums`: the model asks for sums and means of neighbours' rows, and for nothing else that needs a list of edges.
+    `takes_means`: of neighbours' rows, weighted or not.
     """
 
     sums_raw_input: bool
     only_sums: bool
+    takes_means: bool
 
 
 def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
     """Watch the model compute two nodes joined by two edges; it is left as it was."""
-    raw, weighted, listed = list[bool](), list[bool](), list[LocalGraph]()
+    raw, weighted, means, listed = list[bool](), list[bool](), list[bool](), list[LocalGraph]()
     x = torch.zeros(2, source.features.width, device=source.device)
 
     class Spy(View):
         @property
         def size(self) -> Size:
             return source.size
+
+        def aggregate(self, gather: Gather, reduce: Reduce, rows: Tensor) -> Tensor:
+            means.append(reduce == "mean")
+            return super().aggregate(gather, reduce, rows)
 
         def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
             raw.append(rows is x)
@@ -54,12 +62,23 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
         return graph
 
     graph = _two_nodes(source)
+    unlisted = _unlisted(graph, set(source.edge_tables), show)
     state = {name: value.clone() for name, value in model.state_dict().items()}  # batch norm learns from whatever it sees
     was_training = model.training
     with torch.no_grad():
-        model.train()(Spy(_unlisted(graph, set(source.edge_tables), show), constants=Constants(x)), x)
+        model.train()(Spy(unlisted, constants=Constants(x)), x)
     model.train(was_training).load_state_dict(state)
-    return Habits(any(raw), bool(raw) and not any(weighted) and not listed)
+    takes_means = any(means) or "weighted_mean_scale" in vars(unlisted)  # made when first read
+    return Habits(any(raw), bool(raw) and not any(weighted) and not listed, takes_means)
+
+
+def check_boundary_mean(team: TeamSettings, habits: Habits) -> None:
+    """An option that would change nothing is refused."""
+    if team.boundary_mean == "ratio" and not habits.takes_means:
+        raise InputError(
+            "boundary_mean=ratio says what means over neighbours are divided by, and this model takes none. "
+            "Leave out team.boundary_mean, or pass a model that does, such as --model sage."
+        )
 
 
 def _two_nodes(source: WorkerSource) -> LocalGraph:

@@ -42,7 +42,7 @@ from starling.train.edge_tables import check_stored_edge_tables, edge_tables_of
 from starling.train.embeddings import check_embeddings, table_of, with_embeddings
 from starling.train.graph_checks import check_edges, check_features_fit, type_names
 from starling.train.grouping import Grouping, make_grouping
-from starling.train.habits import habits_of
+from starling.train.habits import check_boundary_mean, habits_of
 from starling.train.tasks import Source, Task, class_names, make_task
 from starling.train.work import OwnWork, TeamWork, Work
 
@@ -169,6 +169,7 @@ def _team_work(
     run, team, labels = config.run, config.team, groups.of_team(source)
     weight, kinds = source.edge_tables.get("weight"), source.edge_tables.get("type")
     habits, graph = habits_of(model, source), source.graph
+    check_boundary_mean(team, habits)
     strategy = make_team_strategy(
         config.strategy.name,
         how,
@@ -192,7 +193,8 @@ def _team_work(
     mirrors = source.mirrors_of(source.x) if fetched else None
     first_whole = raw and run.reuse and whole_steps and team.boundary < 1
     whole = source.local_graph(source.graph.whole_layer, source.calls)
-    filler = TeamFiller(source, whole, run.seed, run.reuse, first_whole, mirrors, team.overlap, team.wire)
+    how_sent = (team.overlap, team.wire, team.boundary_mean == "ratio")
+    filler = TeamFiller(source, whole, run.seed, run.reuse, first_whole, mirrors, *how_sent)
     if team.balance_workers:
         return balanced_work(config, source, BalanceRequest(how, labels, groups.widths, layers, raw), filler)
     return TeamWork(source, strategy, filler, layers)

@@ -29,6 +29,7 @@ NODES, PARTS = 40, 4
 GIN: dict[str, Any] = {"name": "gin", "hidden": 6, "inner": 1, "norm": "batch"}
 GAT: dict[str, Any] = {"name": "gat", "hidden": 6, "heads": 2}
 GCN: dict[str, Any] = {"name": "gcn", "hidden": 6, "norm": "batch", "dropout": 0.3}
+SAGE: dict[str, Any] = {"name": "sage", "hidden": 6}
 MAX: dict[str, Any] = {"name": "sage", "hidden": 6, "aggregate": "max"}
 
 
@@ -204,9 +205,84 @@ def test_a_weighted_choice_hears_of_as_many_and_varies_less(parts: Path) -> None
     assert less < 0.9 * variance
 
 
-def test_a_choice_without_anything_to_choose_is_refused(parts: Path) -> None:
-    with pytest.raises(InputError, match="Pass a smaller --boundary, or leave the choice out"):
-        config_of(parts, 2, GCN, boundary_choice="weighted")
+@pytest.mark.parametrize("choice", ["even", "weighted"])
+def test_ratio_means_divide_by_what_was_heard_of(graph: Graph, parts: Path, choice: str) -> None:
+    """Slow twin: an edge that stays counts 1 / its chance, in the sum and in what the sum is divided by; so too in batches."""
+    probability, epoch = 0.4, 3
+    pairs, owner, values = np.load(graph.path / "edges.npy"), owners(), np.asarray(graph.node_table("x"), np.float64)
+    edges = np.zeros((NODES, NODES))
+    np.add.at(edges, (pairs[:, 1], pairs[:, 0]), 1)
+    chance = np.full((NODES, NODES), probability) if choice == "even" else chances_by_bisection(edges, owner, probability)
+    config = config_of(parts, 1, SAGE, boundary=probability, boundary_choice=choice, boundary_mean="ratio", reuse=False)
+    keys = [stream_key(config.run.seed, f"boundary/{part}", epoch) for part in range(PARTS)]
+    counts = np.zeros((NODES, NODES))
+    for to, source in np.argwhere(edges):
+        if owner[to] == owner[source]:
+            counts[to, source] = edges[to, source]
+        elif draw_unit(keys[owner[to]], int(source), 0) < chance[to, source]:
+            counts[to, source] = edges[to, source] / chance[to, source]
+    total = counts.sum(1, keepdims=True)
+    expected = counts @ values / np.where(total, total, 1)
+    assert (np.abs(total[:, 0] - edges.sum(1)) > 0.5).any()
+    for strategy in ({"name": "global"}, {"name": "mini", "batch_size": 7}):
+        work = set_up(config.model_copy(update={"strategy": config_of(parts, 1, SAGE, strategy).strategy}), Team()).work
+        assert isinstance(work, TeamWork)
+        for step in range(work.strategy.steps_per_epoch):
+            plan = work.strategy.plan(epoch, step)
+            view, layer = work.filler.fill(plan).views[-1], plan.layers[-1]
+            position = work.source.graph.position[layer.rows]
+            rows = torch.from_numpy(values[position[: layer.traffic.owned]].astype(np.float32))
+            found = view.aggregate(Copy(), "mean", rows).numpy()
+            np.testing.assert_allclose(found, expected[position[: layer.outputs]], rtol=1e-5, atol=1e-6)
+
+
+def test_ratio_means_of_weighted_edges(tmp_path: Path) -> None:
+    """A weighted mean of rows that are all alike is that row, whatever was left out."""
+    weight = np.random.default_rng(1).uniform(0.5, 2, 200).astype(np.float32)
+    graph = trainable_graph(tmp_path / "g", nodes=NODES, edges=200, edge_tables={"weight": weight})
+    model = {**SAGE, "edge_weights": True}
+    found = {}
+    for mean in ("unbiased", "ratio"):
+        config = config_of(
+            cut(graph, tmp_path / mean, PARTS, owners()), 1, model, boundary=0.4, boundary_mean=mean, reuse=False
+        )
+        work = set_up(config, Team()).work
+        assert isinstance(work, TeamWork)
+        view = work.filler.fill(work.strategy.plan(1, 0)).views[0]
+        gather = Copy(view.graph.edge_weight, row_scale=view.graph.weighted_mean_scale)
+        found[mean] = view.aggregate(gather, "sum", torch.ones(NODES, 1)).numpy()
+        empty = view.graph.local_degree.numpy() == 0
+        assert (found[mean][empty] == 0).all()
+    np.testing.assert_allclose(found["ratio"][~empty], 1, rtol=1e-5)
+    assert np.abs(found["unbiased"] - 1).max() > 0.2
+
+
+@pytest.mark.parametrize(
+    ("strategy", "choice"), [({"name": "global"}, "even"), ({"name": "mini", "batch_size": 10, "fanouts": [2, 2]}, "weighted")]
+)
+def test_the_number_of_workers_changes_no_ratio(parts: Path, tmp_path: Path, strategy: dict[str, Any], choice: str) -> None:
+    ways = {"boundary": 0.3, "boundary_choice": choice}
+    alone, *teams = (
+        learn_together(config_of(parts, workers, SAGE, strategy, **ways, boundary_mean="ratio"), tmp_path / f"{workers}")
+        for workers in (1, 2, 4)
+    )
+    for team in teams:
+        for seen in team:
+            assert_same(seen, alone[0])
+    unbiased = learn_together(config_of(parts, 2, SAGE, strategy, **ways), tmp_path / "unbiased")[0]
+    assert np.abs(unbiased.losses - alone[0].losses).max() > 1e-3
+
+
+@pytest.mark.parametrize("option", [{"boundary_choice": "weighted"}, {"boundary_mean": "ratio"}])
+def test_a_choice_without_anything_to_choose_is_refused(parts: Path, option: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"Pass a smaller --boundary, or leave out team.{next(iter(option))}"):
+        config_of(parts, 2, SAGE, **option)
+
+
+@pytest.mark.parametrize("model", [GCN, GIN, GAT, MAX])
+def test_a_ratio_without_means_is_refused(parts: Path, model: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="this model takes none"):
+        set_up(config_of(parts, 1, model, boundary=0.5, boundary_mean="ratio"), Team())
 
 
 def test_no_index_is_sent(parts: Path) -> None:

@@ -81,8 +81,8 @@ class BalancedFiller(TeamFiller):
         assert isinstance(plan, BalancedPlan)
         mirrors = torch.from_numpy(self.mirror_features[plan.batch].all()).to(self.source.device) if self.raw else None
         source = self.sources[plan.batch]
-        how = (self.whole, self.seed, self.reuse, False, mirrors, self.overlap, self.wire, self.graphs)
-        return TeamFiller(source, *how).fill(plan)
+        how = (self.whole, self.seed, self.reuse, False, mirrors, self.overlap, self.wire)
+        return TeamFiller(source, *how, graphs=self.graphs).fill(plan)
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,8 @@ class TeamFiller:
     """All mirrors' features, fetched once, where they are read in every step."""
     overlap: bool = True
     wire: Wire = "float32"
+    ratio_means: bool = False
+    """Where edges are left out, means divide by as much as was taken."""
     graphs: WeakKeyDictionary[WorkerLayer, LocalGraph] = field(default_factory=WeakKeyDictionary, repr=False)
     """Of layers that come again in a later epoch: what kernels prepare for them is made once."""
 
@@ -85,9 +87,9 @@ class TeamFiller:
 
     def _graph_of(self, layer: WorkerLayer, planning: Calls) -> LocalGraph:
         if layer.sums is not None:  # its graph holds the layer: kept by it, neither would ever go
-            return self.source.local_graph(layer, planning)
+            return self.source.local_graph(layer, planning, ratio_means=self.ratio_means)
         if layer not in self.graphs:
-            self.graphs[layer] = self.source.local_graph(layer, planning)
+            self.graphs[layer] = self.source.local_graph(layer, planning, ratio_means=self.ratio_means)
         return self.graphs[layer]
 
     def _inputs(self, layer: WorkerLayer) -> tuple[Tensor, LearntRows | None]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.engine.hybrid.row_groups import RowGroup, row_groups
-from starling.engine.hybrid.split_edges import SplitEdges, split_edges
+from starling.engine.hybrid.split_edges import SplitEdges, split_edges, sums_of_lists
 from starling.engine.hybrid.traffic import Traffic
 from starling.nn.graph import LocalGraph
 from starling.nn.view import Size
@@ -49,6 +49,13 @@ class WorkerLayer:
             kept = split_edges(self.block.offsets, self.block.neighbours, self.traffic, numbered=numbered)
             self.__dict__["_split"] = kept
         return kept
+
+    def stands_for(self) -> NDArray[np.float32]:
+        """How many edges those of each destination stand for together: some may make up for others that are left out."""
+        if self.sums is not None:
+            return self.sums.stands_for()
+        offsets, scale = self.block.offsets, self.block.edge_scale
+        return np.diff(offsets).astype(np.float32) if scale is None else sums_of_lists(scale, offsets)
 
     def groups(self, graph: LocalGraph, senders: Sequence[int]) -> tuple[RowGroup, ...]:
         """The destinations by whom of the `senders` they wait for; made once, since graph and senders are always this layer's."""

@@ -85,15 +85,18 @@ class WorkerSource(NodeRows):
         """Rows of all mirrors, given everybody's own."""
         return self._exchange.pull(rows)[self.graph.owned :].clone()
 
-    def local_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
+    def local_graph(self, layer: WorkerLayer, calls: Calls, *, ratio_means: bool = False) -> LocalGraph:
         """A planned layer with its tables, on the worker's device; where lists are spread, workers add up how long they are by
-        relation, in ordinary memory.
+        relation, in ordinary memory. `ratio_means`: a mean divides by how many edges those in the layer stand for.
         """
+        rows = self._row_tables(layer)
+        if ratio_means:
+            rows["counted"] = torch.from_numpy(layer.stands_for()).to(self.device)
         if layer.sums is not None:
-            return LaterGraph(layer, set(self.edge_tables), self._row_tables(layer), lambda: self._listed_graph(layer, calls))
-        return self._listed_graph(layer, calls)
+            return LaterGraph(layer, set(self.edge_tables), rows, lambda: self._listed_graph(layer, rows, calls))
+        return self._listed_graph(layer, rows, calls)
 
-    def _listed_graph(self, layer: WorkerLayer, calls: Calls) -> LocalGraph:
+    def _listed_graph(self, layer: WorkerLayer, rows: dict[str, Tensor | None], calls: Calls) -> LocalGraph:
         block = layer.block
         tables = self.edge_tables
         if tables and len(block.edge) == len(block.neighbours):
@@ -107,7 +110,7 @@ class WorkerSource(NodeRows):
             relation_degree=self._relation_degree(layer, tables.get("type"), calls),
             row_scale=_tensor(block.row_scale),
             edge_scale=_tensor(block.edge_scale),
-            **self._row_tables(layer),
+            **rows,
             **{f"edge_{name}": table for name, table in tables.items()},
         )
         return made if self.device.type == "cpu" else made.to(self.device)

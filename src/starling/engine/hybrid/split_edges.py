@@ -67,6 +67,14 @@ class SplitEdges(Generic[Lists]):
         assert isinstance(self.inner, Adjacency)
         return cast("Lists", self.inner.turned_for(edge_values))
 
+    def stands_for(self) -> NDArray[np.float32]:
+        """How many edges those of each destination stand for together: what is left out is made up for by `scale`."""
+        total = np.diff(self.inner.offsets).astype(np.float32)
+        for edges in self.peers.values() if self.between is None else (self.between, *self.peers.values()):
+            offsets, scale = edges.forward.offsets, edges.scale
+            total[edges.rows] += np.diff(offsets) * scale if isinstance(scale, float) else sums_of_lists(scale, offsets)
+        return total
+
     def cut(self, row: int) -> tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]]:
         """The in-edges of the destinations before a row, and of those from it on, made once; nothing is copied but list ends."""
         kept: dict[int, tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]]] = self.__dict__.setdefault("_cuts", {})
@@ -199,3 +207,9 @@ def _fill(
                 edges[at] = k
             count[group] += 1
             ends[row_at[group] + group + number[group]] = count[group]
+
+
+def sums_of_lists(values: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The sum of each list's values, zero for an empty one."""
+    row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return np.bincount(row, values, len(offsets) - 1).astype(np.float32)

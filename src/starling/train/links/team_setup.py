@@ -32,7 +32,7 @@ from starling.plan.source import EdgeColumns
 from starling.store.parts import open_parts
 from starling.train.data_setup import make_hops_of, pulled_features
 from starling.train.embeddings import table_of
-from starling.train.habits import habits_of
+from starling.train.habits import check_boundary_mean, habits_of
 from starling.train.links.batch import with_pairs
 from starling.train.links.run import LinkRun
 from starling.train.links.sources import training_share
@@ -56,10 +56,13 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
         layers=run.layers,
         boundary=Boundary(training.graph, team.boundary, loop.seed, chances),
     )
-    raw = not source.features.learnt and habits_of(model, training).sums_raw_input
+    habits = habits_of(model, training)
+    check_boundary_mean(team, habits)
+    raw = not source.features.learnt and habits.sums_raw_input
     mirrors = training.mirrors_of(training.x) if raw else None
     whole = training.local_graph(training.graph.whole_layer, training.calls)
-    filler = TeamFiller(training, whole, loop.seed, loop.reuse, False, mirrors, team.overlap, team.wire)
+    how_sent = (team.overlap, team.wire, team.boundary_mean == "ratio")
+    filler = TeamFiller(training, whole, loop.seed, loop.reuse, False, mirrors, *how_sent)
     return TeamLinkWork(strategy, TeamWork(training, strategy.seeds, filler, run.layers), share.scores)
 
 
