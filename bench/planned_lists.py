@@ -3,14 +3,15 @@
     python bench/planned_lists.py PARTS        # parts of an edge-cut, as of bench/hybrid.py: a worker for each of two
 
 Batches of targets are planned both ways in turn, three layers each, by two workers that are threads; then the first worker sums 128
-columns over the edges of every layer, forward and backward, and over copied lists attends to them, with four heads. Times are
-processor seconds of that worker's thread, medians over batches; bytes are those of all arrays that stand for a batch's edges. A few
-minutes; results/planned_lists.json and a table in docs/engine.md.
+columns over the edges of every layer, forward and backward, and attends to them with four heads. Times are processor seconds of
+that worker's thread, medians over batches; bytes are those of all arrays that stand for a batch's edges, for sums or for attention.
+A few minutes; results/planned_lists.json and a table in docs/engine.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -28,14 +29,17 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid.active import ActiveSet
 from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.whole_lists import ReadsInPlace
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph
+from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.frontier import FrontierPool
-from starling.kernels.mapped import Lists, MappedLists, sum_lists
+from starling.kernels.mapped import MappedLists
 from starling.kernels.rows import rows_of
 from starling.kernels.sampling import take_all
-from starling.kernels.spmm import plain_sum
+from starling.kernels.spmm import plain_sum, weighted_sum
 from starling.nn.gather import Attention
-from starling.nn.graph import LocalGraph
+from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
+from starling.nn.later_graph import LaterGraph
 from starling.nn.view import View
 from starling.store.parts import open_parts
 
@@ -44,19 +48,46 @@ WORKERS, LAYERS, TARGETS, WIDTH, HEADS = 2, 3, 2_048, 128, 4
 WAYS = ("copied", "through a map")
 
 
-def planned(graph: WorkerGraph, team: Team, own: NDArray[Any], way: str, step: int) -> list[WorkerLayer]:
-    """The layers of a batch, with everything that sums over them read."""
+def planned(graph: WorkerGraph, team: Team, own: NDArray[Any], way: str, what: str, step: int) -> list[WorkerLayer]:
+    """The layers of a batch, with all lists that sums, or attention, read."""
     active, layers = ActiveSet(graph, team, FrontierPool(graph.rows), step), []
     for _ in range(LAYERS):
         if way == "copied":
             layer, own = active.expand(own, lambda rows: take_all(graph.incoming, rows, 1))
         else:
             layer, own = active.expand_whole(own)
-        split = layer.split(numbered=False)
-        for lists in (split.inner_turned(np.empty(0)), *(peer.backward for peer in split.peers.values())):
-            assert lists.rows >= 0
+        if what == "sums":
+            split = layer.split(numbered=False)
+            for lists in (split.inner.turned_for(np.empty(0)), *(peer.backward for peer in split.peers.values())):
+                assert lists.rows >= 0
+        else:
+            assert lists_of(layer).transposed.rows >= 0
         layers.append(layer)
     return layers
+
+
+def lists_of(layer: WorkerLayer) -> Lists:
+    """All edges, as attention reads them."""
+    return graph_of(layer).adjacency
+
+
+def graph_of(layer: WorkerLayer) -> LocalGraph:
+    """The layer's graph, made once."""
+    graph: LocalGraph | None = layer.__dict__.get("_bench_graph")
+    if graph is None:
+        sources = len(layer.rows)
+        if layer.in_place is None:
+            block = layer.block
+            graph = local_graph(torch.from_numpy(block.offsets), torch.from_numpy(block.neighbours), sources, looped=NO_LOOPS)
+        else:
+            rows = {"looped": NO_LOOPS, "position": torch.arange(sources)}
+            graph = LaterGraph(sources, layer.outputs, layer.edges, {}, rows, not_listed, layer.in_place)
+        layer.__dict__["_bench_graph"] = graph
+    return graph
+
+
+def not_listed() -> LocalGraph:
+    raise AssertionError("edges are read in place")
 
 
 def sums(layers: list[WorkerLayer]) -> None:
@@ -64,30 +95,31 @@ def sums(layers: list[WorkerLayer]) -> None:
     for layer in layers:
         split = layer.split(numbered=False)
         _sum(split.inner, layer.traffic.owned)
-        _sum(split.inner_turned(np.empty(0)), layer.outputs)
+        _sum(split.inner.turned_for(np.empty(0)), layer.outputs)
         for worker, peer in split.peers.items():
             _sum(peer.forward, layer.traffic.mirror_count(worker))
             _sum(peer.backward, layer.outputs)
 
 
 def attention(layers: list[WorkerLayer]) -> None:
-    """What GAT computes over the edges of a batch, forward and backward; of lists that are through a map it would read copies."""
+    """What GAT computes over the edges of a batch, forward and backward."""
     draw = torch.Generator().manual_seed(0)
     source, target = (torch.randn(HEADS, WIDTH // HEADS, generator=draw, requires_grad=True) for _ in range(2))
     for layer in layers:
-        block = layer.block
-        graph = LocalGraph(torch.from_numpy(block.offsets), torch.from_numpy(block.neighbours), len(layer.rows), layer.outputs)
         rows = torch.randn(len(layer.rows), WIDTH, generator=draw, requires_grad=True)
-        out = View(graph).aggregate(Attention(source, target), "softmax", rows)
+        out = View(graph_of(layer)).aggregate(Attention(source, target), "softmax", rows)
         out.sum().backward()  # type: ignore[no-untyped-call]
+
+
+COMPUTE: dict[str, Callable[[list[WorkerLayer]], None]] = {"sums": sums, "attention": attention}
 
 
 def _sum(lists: Lists, columns: int) -> None:
     x, out = np.ones((columns, WIDTH), np.float32), np.empty((lists.rows, WIDTH), np.float32)
-    sum_lists(lists, plain_sum(np.float32), rows_of(x), rows_of(out))
+    weighted_sum(lists, plain_sum(np.float32), rows_of(x), rows_of(out))
 
 
-def held_bytes(layers: list[WorkerLayer]) -> int:
+def held_bytes(layers: list[WorkerLayer], what: str) -> int:
     """All arrays of the batch's edges, each once."""
     arrays: dict[int, NDArray[Any]] = {}
 
@@ -95,19 +127,19 @@ def held_bytes(layers: list[WorkerLayer]) -> int:
         arrays.update((array.__array_interface__["data"][0], array) for array in some)
 
     for layer in layers:
-        split = layer.split(numbered=False)
-        if layer.sums is None:
+        if layer.in_place is None:
             keep(layer.block.offsets, layer.block.neighbours, layer.block.edge)
-        pairs = [
-            (split.inner, split.inner_turned(np.empty(0))),
-            *((peer.forward, peer.backward) for peer in split.peers.values()),
-        ]
+        if what == "attention":
+            pairs = [(lists_of(layer), lists_of(layer).transposed)]
+        else:
+            split = layer.split(numbered=False)
+            peers = split.peers.values()
+            pairs = [(split.inner, split.inner.turned_for(np.empty(0))), *((peer.forward, peer.backward) for peer in peers)]
         for lists in (lists for pair in pairs for lists in pair):
             if isinstance(lists, MappedLists):
-                work = lists.ordinary
-                assert work.before is not None
-                keep(lists.place, work.begin, work.end, work.before)
+                keep(lists.place, lists.offsets, lists.chosen, *([] if lists.shift is None else [lists.shift]))
             else:
+                assert isinstance(lists, Adjacency)
                 keep(lists.offsets, lists.neighbours, lists.edges)
     return sum(array.nbytes for array in arrays.values())
 
@@ -118,23 +150,17 @@ def measured(path: Path, batches: int) -> list[dict[str, Any]]:
     def work(team: Team) -> list[dict[str, Any]]:
         graph = open_worker_graph(parts, team.rank, team.size)
         draw, lines = np.random.default_rng(team.rank), []
-        _ = graph.whole_split.inner.transposed_unnumbered, [peer.backward for peer in graph.whole_split.peers.values()]
+        ReadsInPlace(sums=True, weights=False, lists=True).prepare(graph)
         for batch in range(batches + 1):  # the first compiles
             own = np.sort(draw.choice(graph.owned, TARGETS // WORKERS, replace=False))
-            for number, way in enumerate(WAYS):
-                layers, planning = _timed(partial(planned, graph, team, own, way, 2 * batch + number))
-                line = {
-                    "way": way,
-                    "planning": planning,
-                    "bytes": held_bytes(layers),
-                    "edges": sum(layer.edges for layer in layers),
-                }
+            for number, (way, what) in enumerate(itertools.product(WAYS, COMPUTE)):
+                layers, planning = _timed(partial(planned, graph, team, own, way, what, 4 * batch + number))
+                edges = sum(layer.edges for layer in layers)
+                line = {"way": way, "what": what, "planning": planning, "bytes": held_bytes(layers, what), "edges": edges}
                 if team.rank == 0:
-                    line["sums"] = _timed(partial(sums, layers))[1]
-                    if way == "copied":
-                        line["attention"] = _timed(partial(attention, layers))[1]
+                    line["computing"] = _timed(partial(COMPUTE[what], layers))[1]
                 lines.append(line)
-        return lines[len(WAYS) :]
+        return lines[len(WAYS) * len(COMPUTE) :]
 
     return run_threads(WORKERS, work)[0]
 
@@ -151,13 +177,12 @@ def main() -> None:
     asked = parser.parse_args()
     lines = measured(asked.parts, asked.batches)
     RESULTS.write_text(json.dumps(lines, indent=1) + "\n")
-    rows = ["| edges | planning, s | sums, s | attention, s | bytes an edge |", "|---|---:|---:|---:|---:|"]
-    for way in WAYS:
-        mine = [line for line in lines if line["way"] == way]
-        planning, computing = (statistics.median(line[what] for line in mine) for what in ("planning", "sums"))
-        attending = f"{statistics.median(line['attention'] for line in mine):.3f}" if way == "copied" else ""
+    rows = ["| | edges | planning, s | computing, s | bytes an edge |", "|---|---|---:|---:|---:|"]
+    for what, way in itertools.product(COMPUTE, WAYS):
+        mine = [line for line in lines if (line["way"], line["what"]) == (way, what)]
+        planning, computing = (statistics.median(line[key] for line in mine) for key in ("planning", "computing"))
         size = statistics.median(line["bytes"] / line["edges"] for line in mine)
-        rows.append(f"| {way} | {planning:.3f} | {computing:.3f} | {attending} | {size:.1f} |")
+        rows.append(f"| {what} | {way} | {planning:.3f} | {computing:.3f} | {size:.1f} |")
     write_table("engine.md", "planned_lists", "\n".join(rows))
 
 

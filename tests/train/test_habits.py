@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.whole_lists import ReadsInPlace
 from starling.nn.gather import Copy
 from starling.nn.registry import MODELS, ModelSpec, build_model
 from starling.nn.view import Size, View
@@ -21,7 +22,9 @@ SOURCE = SimpleNamespace(
     size=Size(100, 100, 900),
     edge_tables={"weight": torch.ones(3), "attr": torch.ones(3, 2), "type": torch.zeros(3, dtype=torch.int64)},
 )
-SUMS = {"gcn", "sage", "gin", "sgc"}
+SUMS, ALL = ReadsInPlace(sums=True, weights=False, lists=False), ReadsInPlace(sums=False, weights=False, lists=True)
+READS = {"gcn": SUMS, "sage": SUMS, "gin": SUMS, "sgc": SUMS, "gat": ALL, "gatv2": ALL, "gate": ALL}
+NOTHING = ReadsInPlace(sums=False, weights=False, lists=False)
 
 
 def habits(model: nn.Module) -> Habits:
@@ -34,23 +37,24 @@ def make(name: str, **settings: Any) -> nn.Module:
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_model(name: str) -> None:
-    assert habits(make(name)).only_sums == (name in SUMS)
+    assert habits(make(name)).in_place == READS.get(name, NOTHING)
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "only_sums"),
+    ("name", "settings", "reads"),
     [
-        ("sage", {"aggregate": "max"}, False),
-        ("sage", {"aggregate": "lstm"}, False),
-        ("gcn", {"edge_weights": True}, False),
-        ("sage", {"norm": "batch", "dropout": 0.5, "residual": True}, True),
-        ("sage", {"relational": True}, False),
+        ("sage", {"aggregate": "max"}, ALL),
+        ("sage", {"aggregate": "lstm"}, NOTHING),
+        ("rgcn", {"bases": 1}, ALL),
+        ("gcn", {"edge_weights": True}, ReadsInPlace(sums=True, weights=True, lists=False)),
+        ("sage", {"norm": "batch", "dropout": 0.5, "residual": True}, SUMS),
+        ("sage", {"relational": True}, NOTHING),
     ],
 )
-def test_settings_tell(name: str, settings: dict[str, Any], only_sums: bool) -> None:
+def test_settings_tell(name: str, settings: dict[str, Any], reads: ReadsInPlace | None) -> None:
     model = make(name, **settings)
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    assert habits(model).only_sums is only_sums
+    assert habits(model).in_place == reads
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
@@ -75,9 +79,26 @@ class Peeks(nn.Module):
 
 
 def test_a_users_model_that_looks_at_edges() -> None:
-    assert habits(Peeks()) == Habits(sums_raw_input=True, only_sums=False)
+    assert habits(Peeks()) == Habits(sums_raw_input=True, in_place=None, takes_means=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "means"),
+    [
+        ("sage", {}, True),
+        ("sage", {"edge_weights": True}, True),
+        ("rgcn", {}, True),
+        ("sage", {"aggregate": "max"}, False),
+        ("gcn", {"edge_weights": True}, False),
+        ("gin", {}, False),
+        ("gat", {}, False),
+    ],
+)
+def test_who_takes_means(name: str, settings: dict[str, Any], means: bool) -> None:
+    assert habits(make(name, **settings)).takes_means is means
 
 
 def test_convolutions_of_pyg_are_given_edges() -> None:
     pytest.importorskip("torch_geometric")
-    assert habits(build_model(ModelSpec("pyg:SAGEConv", 6, 3), 0)) == Habits(sums_raw_input=False, only_sums=False)
+    found = habits(build_model(ModelSpec("pyg:SAGEConv", 6, 3), 0))
+    assert found == Habits(sums_raw_input=False, in_place=NOTHING, takes_means=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,10 @@ SERIAL_WORK = 1 << 17
 NO_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
 NO_NUMBERS: NDArray[np.int32] = np.empty(0, np.int32)
 NO_LIMIT = np.iinfo(np.int64).max
+
+
+Read = Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[Any], int, int], object]
+"""Goes through items start … stop − 1, given ``(begin, end, neighbours, edges, start, stop)``: item i's entries are begin[i] …"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +65,59 @@ def hub_work(begin: NDArray[np.int64], end: NDArray[np.int64]) -> Work | None:
     return Work(first, np.minimum(first + PIECE_EDGES, end[owner]), owner, NO_LIMIT)
 
 
+class Lists(Protocol):
+    """Neighbour lists as kernels take them: stored (`Adjacency`), or read from those of a larger graph (`mapped.MappedLists`).
+
+    Row r hears from offsets[r + 1] − offsets[r] neighbours, rows of a matrix of `columns` rows (seen from their sources, lists that
+    are read may have fewer). Where `numbered`, every entry has the number of its edge, by which values of edges are kept.
+    """
+
+    @property
+    def rows(self) -> int:
+        """How many rows hear."""
+
+    @property
+    def columns(self) -> int:
+        """How many rows there are to hear from."""
+
+    @property
+    def entries(self) -> int:
+        """How many edges there are."""
+
+    @property
+    def numbered(self) -> bool:
+        """Whether entries have numbers."""
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each row's entries begin; the last is their number."""
+
+    @property
+    def ordinary(self) -> Work:
+        """All rows but the hubs, one item a row."""
+
+    @property
+    def hubs(self) -> Work | None:
+        """The pieces of the hubs, in row order; None where there are none."""
+
+    @property
+    def transposed(self) -> Lists:
+        """The same edges seen from their sources."""
+
+    def turned_for(self, edge_values: NDArray[Any]) -> Lists:
+        """The transpose, with edge numbers only where there are values to read by them."""
+
+    @property
+    def by_edge(self) -> Lists:
+        """The same rows hearing from their edges: neighbour k is edge number k, a row of a matrix with one row an edge."""
+
+    def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[Any]:
+        """The neighbours of some entries, by their numbers in `offsets`."""
+
+    def read(self, work: Work, start: int, stop: int, call: Read) -> None:
+        """Have `call` go through some items of `work`, in one stretch or several."""
+
+
 @dataclass(frozen=True, eq=False)
 class Adjacency:
     """Row r hears from ``neighbours[offsets[r]] … neighbours[offsets[r + 1] − 1]``, rows of a matrix of `columns` rows.
@@ -79,6 +136,20 @@ class Adjacency:
     def rows(self) -> int:
         """How many rows hear."""
         return len(self.offsets) - 1
+
+    @property
+    def entries(self) -> int:
+        """How many edges there are."""
+        return len(self.neighbours)
+
+    def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[Any]:
+        """Out of the lists."""
+        found: NDArray[Any] = self.neighbours[entries]
+        return found
+
+    def read(self, work: Work, start: int, stop: int, call: Read) -> None:
+        """All at once: the lists are there."""
+        call(work.begin, work.end, self.neighbours, self.edges, start, stop)
 
     @cached_property
     def ordinary(self) -> Work:
@@ -138,25 +209,58 @@ def run(work: Work, width: int, threads: int | None, kernel: Callable[..., objec
 
     `width` is how many numbers one edge costs; little work is done by the calling thread alone.
     """
+
+    def over(start: int, stop: int) -> None:
+        kernel(work.begin, work.end, work.owner, work.limit, *arguments, start, stop)
+
+    _share_out(work, width, threads, over)
+
+
+def run_lists(
+    lists: Lists, work: Work, width: int, threads: int | None, kernel: Callable[..., object], *arguments: object
+) -> None:
+    """`run` for kernels that read the lists: ``kernel(begin, end, owner, limit, neighbours, edges, *arguments, start, stop)``."""
+
+    over_items = on_read(work, kernel, *arguments)
+    _share_out(work, width, threads, lambda start, stop: lists.read(work, start, stop, over_items))
+
+
+def on_read(work: Work, kernel: Callable[..., object], *arguments: object) -> Read:
+    """A kernel as a call over items of `work` that were read."""
+
+    def call(
+        begin: NDArray[np.int64], end: NDArray[np.int64], neighbours: NDArray[Any], edges: NDArray[Any], start: int, stop: int
+    ) -> None:
+        kernel(begin, end, work.owner, work.limit, neighbours, edges, *arguments, start, stop)
+
+    return call
+
+
+def run_edges(lists: Lists, width: int, threads: int | None, kernel: Callable[..., object], *arguments: object) -> None:
+    """`run_lists` over all edges, hubs' pieces included, for kernels that write a value an edge and combine nothing."""
+    for work in works(lists):
+        run_lists(lists, work, width, threads, kernel, *arguments)
+
+
+def works(lists: Lists) -> tuple[Work, ...]:
+    """All edges, hubs' pieces included."""
+    return (lists.ordinary,) if lists.hubs is None else (lists.ordinary, lists.hubs)
+
+
+def _share_out(work: Work, width: int, threads: int | None, over: Callable[[int, int], None]) -> None:
     items = len(work.begin)
     if items == 0:
         return
     entries = items * PIECE_EDGES if work.before is None else int(work.before[-1] - work.before[0])
     if (entries + items) * width < SERIAL_WORK:
         threads = 1
-    parallel_for(
-        items,
-        lambda start, stop: kernel(work.begin, work.end, work.owner, work.limit, *arguments, start, stop),
-        threads,
-        offsets=work.before,
-    )
+    parallel_for(items, over, threads, offsets=work.before)
 
 
-def run_edges(adjacency: Adjacency, width: int, threads: int | None, kernel: Callable[..., object], *arguments: object) -> None:
-    """`run` over all edges, hubs' pieces included, for kernels that write a value an edge and combine nothing."""
-    run(adjacency.ordinary, width, threads, kernel, *arguments)
-    if adjacency.hubs is not None:
-        run(adjacency.hubs, width, threads, kernel, *arguments)
+@compiled
+def number_of(edges: NDArray[Any], entry: Any) -> np.uint64:
+    """The number of an entry's edge; entries without `edges` are numbered as they lie."""
+    return np.uint64(edges[entry]) if len(edges) else np.uint64(entry)
 
 
 @compiled

@@ -1,30 +1,26 @@
-"""Weighted sums over neighbour lists of some rows of a graph, read where they lie: lists are not copied, ids go through a map.
+"""Neighbour lists of some rows of a graph, read where they lie: lists are not copied, ids go through a map.
 
-The operator is that of `spmm.py`, R (A + L) C x, without weights of edges. A row of the result is a chosen list of the graph, and
-`place` tells which row of x stands for each of the graph's nodes, if any. Seen from the sources it is the same kernel on the
-graph's transposed lists, of which entries without a place are skipped.
+Kernels take them as they take stored ones (`adjacency.Lists`): a stretch of rows at a time is looked up into a buffer that stays in
+the cache, and the kernel goes over that. A row is a chosen list of the graph, and `place` tells which row stands for each of the
+graph's nodes, if any. Seen from the sources it is the same on the graph's transposed lists, of which entries without a place are
+skipped.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.core.compile import compiled, compiled_multiply_add
-from starling.kernels.adjacency import HUB_EDGES, Adjacency, Work, hub_work, ordinary_work, run
-from starling.kernels.lanes import add_scattered
+from starling.core.compile import compiled
+from starling.kernels.adjacency import HUB_EDGES, NO_ROWS, Adjacency, Read, Work, adjacency, hub_work, ordinary_work
 from starling.kernels.machine import prefetch
-from starling.kernels.rows import Rows
-from starling.kernels.spmm import Coefficients, combine_pieces, finish_row, weighted_sum
 
-_U = np.uint64
-_CHUNK = 32
-_AT_ONCE = 1 << 11
-"""Places that are looked up before their rows are read: so many stay in the first cache."""
+_AT_ONCE = 1 << 13
+"""Entries that are looked up before a kernel goes over them: with their numbers they stay in the second cache."""
 _AHEAD = 16
 """Rows whose lists are asked for in advance."""
 _LINE = 16
@@ -32,16 +28,31 @@ _LINE = 16
 
 
 @dataclass(frozen=True, eq=False)
-class MappedLists:
-    """Row i hears from the neighbours in list chosen[i] of a graph, those that have a place among the `columns` rows of x.
+class SeenFrom:
+    """The nodes `sources` are the columns of some lists, and ``row_of[n]`` is the row of node n, if it has one."""
 
-    ``place[n]`` is the row of node n in x; below zero, or from `columns` on, there is none.
+    sources: NDArray[Any]
+    row_of: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class MappedLists:
+    """Row i hears from the neighbours in list chosen[i] of a graph, those that have a place among `columns` rows.
+
+    ``place[n]`` is the row of node n; below zero, or from `columns` on, there is none. With a `shift` edges have numbers: those in
+    the graph's lists plus ``shift[i]``, or by place ``shift[place]``, since edges of some rows are numbered on their own.
     """
 
     lists: Adjacency
     chosen: NDArray[Any]
     place: NDArray[np.int32]
     columns: int
+    shift: NDArray[np.int64] | None = None
+    by_place: bool = False
+    seen_from: SeenFrom | None = None
+    """What the same edges are seen from on the other side."""
+    of_edges: bool = False
+    """Rows hear from their edges, by number, and not from their neighbours."""
 
     @property
     def rows(self) -> int:
@@ -49,136 +60,154 @@ class MappedLists:
         return len(self.chosen)
 
     @property
+    def numbered(self) -> bool:
+        """Whether edges have numbers."""
+        return self.shift is not None
+
+    @property
     def entries(self) -> int:
         """Neighbours in the chosen lists, with a place or without."""
-        return int(self._before[-1])
+        return int(self.offsets[-1])
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each row's entries would begin if the lists lay one after the other; entries without a place count."""
+        offsets = np.zeros(len(self.chosen) + 1, np.int64)
+        np.cumsum(self.lists.offsets[1:][self.chosen] - self.lists.offsets[self.chosen], out=offsets[1:])
+        return offsets
 
     @cached_property
     def ordinary(self) -> Work:
         """All rows but the hubs, one item a row."""
-        return ordinary_work(self._begin, self._end, self._before, hubs=self.hubs is not None)
+        return ordinary_work(self.offsets[:-1], self.offsets[1:], self.offsets, hubs=self.hubs is not None)
 
     @cached_property
     def hubs(self) -> Work | None:
         """The pieces of the hubs, in row order; None where there are none."""
-        return hub_work(self._begin, self._end)
+        return hub_work(self.offsets[:-1], self.offsets[1:])
 
     @cached_property
-    def _begin(self) -> NDArray[np.int64]:
-        begin: NDArray[np.int64] = self.lists.offsets[self.chosen]
-        return begin
+    def transposed(self) -> MappedLists:
+        """Read from the graph's lists as they are seen from their sources."""
+        seen = self.seen_from
+        assert seen is not None, "these lists were made to be read one way"
+        turned = self.lists.transposed if self.numbered else self.lists.transposed_unnumbered
+        return MappedLists(turned, seen.sources, seen.row_of, len(self.chosen), self.shift, by_place=True)
+
+    def turned_for(self, edge_values: NDArray[Any]) -> MappedLists:
+        """The transpose."""
+        return self.transposed
 
     @cached_property
-    def _end(self) -> NDArray[np.int64]:
-        end: NDArray[np.int64] = self.lists.offsets[1:][self.chosen]
-        return end
+    def by_edge(self) -> MappedLists | Adjacency:
+        """The same rows hearing from their edges. Where all entries have places their numbers follow one another."""
+        if self.by_place:
+            return replace(self, of_edges=True)
+        return adjacency(self.offsets, np.arange(self.entries, dtype=np.int32), self.entries)
+
+    def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Through the map: below zero, or from `columns` on, for entries without a place."""
+        row = np.searchsorted(self.offsets, entries, side="right") - 1
+        found: NDArray[np.int32] = self.place[self.lists.neighbours[entries + self._moved[row]]]
+        return found
+
+    def read(self, work: Work, start: int, stop: int, call: Read) -> None:
+        """Look up a stretch of items and have `call` go over them, until all are done."""
+        begin, end = np.empty(stop, np.int64), np.empty(stop, np.int64)  # what lies before `start` is never touched
+        found = np.empty(_AT_ONCE + HUB_EDGES, np.int32)
+        number = np.empty(len(found) if self.numbered else 0, np.int32 if self.entries < 2**31 else np.int64)
+        shift = NO_ROWS if self.shift is None else self.shift
+        graph = (self.lists.neighbours, self.lists.edges, self._moved, self.place, self.columns, shift, self.by_place)
+        first = start
+        while first < stop:
+            after = _look_up(
+                work.begin, work.end, work.owner, work.limit, *graph, first, stop, begin, end, found, number
+            )  # fmt: skip
+            call(begin, end, number if self.of_edges else found, number, first, after)
+            first = after
+
+    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> MappedLists:
+        """Some rows, and all that these hear from, in this order: the edges are numbered anew."""
+        seen = self.seen_from
+        assert seen is not None, "these lists were made to be read one way"
+        place, row_of = _followed(self.place, self.columns, sources), _followed(seen.row_of, self.rows, rows)
+        return map_lists(self.lists, self.chosen[rows], place, SeenFrom(seen.sources[sources], row_of))
 
     @cached_property
-    def _before(self) -> NDArray[np.int64]:
-        before = np.zeros(len(self.chosen) + 1, np.int64)
-        np.cumsum(self._end - self._begin, out=before[1:])
-        return before
+    def _moved(self) -> NDArray[np.int64]:
+        """How far each row's list begins after its place in `offsets`."""
+        moved: NDArray[np.int64] = self.lists.offsets[self.chosen] - self.offsets[:-1]
+        return moved
 
 
-Lists = Adjacency | MappedLists
+def map_lists(lists: Adjacency, chosen: NDArray[Any], place: NDArray[np.int32], seen_from: SeenFrom) -> MappedLists:
+    """The lists `chosen` of a graph, all of whose neighbours are among the sources; edges are numbered list by list."""
+    return MappedLists(lists, chosen, place, len(seen_from.sources), shifts(lists.offsets, chosen), seen_from=seen_from)
 
 
-def sum_lists(lists: Lists, c: Coefficients, x: Rows, out: Rows, *, accumulate: bool = False) -> None:
-    """Write (or add) R (W + L) C x into `out`, for either kind of lists."""
-    if isinstance(lists, MappedLists):
-        mapped_sum(lists, c, x, out, accumulate=accumulate)
-    else:
-        weighted_sum(lists, c, x, out, accumulate=accumulate)
+def shifts(offsets: NDArray[np.int64], chosen: NDArray[Any]) -> NDArray[np.int64]:
+    """What the numbers of edges in some lists change by, if these lists alone are numbered, one after the other."""
+    before = np.zeros(len(chosen) + 1, np.int64)
+    np.cumsum(offsets[1:][chosen] - offsets[chosen], out=before[1:])
+    shift: NDArray[np.int64] = before[:-1] - offsets[chosen]
+    return shift
 
 
-def mapped_sum(
-    mapped: MappedLists, c: Coefficients, x: Rows, out: Rows, *, accumulate: bool = False, threads: int | None = None
-) -> None:
-    """Write (or, with `accumulate`, add) R (A + L) C x into `out`."""
-    if len(c.edge) or c.heads > 1:
-        raise ValueError("edges that are read through a map have no weights")
-    source = (mapped.lists.neighbours, mapped.place, mapped.columns, c.source)
-    values, target = (x.flat, x.stride), (out.flat, out.stride, out.width, accumulate)
-    run(mapped.ordinary, out.width, threads, _sum_rows, *source, c.row, c.own, *values, *target)
-    hubs = mapped.hubs
-    if hubs is not None:
-        none, pieces = c.own[:0], np.empty((len(hubs.owner), out.width), c.own.dtype)
-        into = (pieces.reshape(-1), out.width, out.width, False)
-        run(hubs, out.width, threads, _sum_rows, *source, none, none, *values, *into)
-        combine_pieces(hubs.owner, pieces, c, x, out, accumulate=accumulate)
+def entries_of(offsets: NDArray[np.int64], chosen: NDArray[Any]) -> NDArray[np.int64]:
+    """The numbers of the edges in some lists, one list after the other."""
+    lengths = offsets[1:][chosen] - offsets[chosen]
+    entries: NDArray[np.int64] = np.repeat(-shifts(offsets, chosen), lengths) + np.arange(lengths.sum())
+    return entries
 
 
-@compiled_multiply_add
-def _sum_rows(
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    owner: NDArray[np.int64],
-    limit: int,
-    neighbours: NDArray[np.int32],
-    place: NDArray[np.int32],
-    columns: int,
-    source_scale: NDArray[Any],
-    row_scale: NDArray[Any],
-    own_weight: NDArray[Any],
-    x: NDArray[Any],
-    x_stride: int,
-    out: NDArray[Any],
-    out_stride: int,
-    width: int,
-    accumulate: bool,
-    start: int,
-    stop: int,
-) -> None:
-    scaled = len(source_scale) > 0
-    total, weight = np.zeros(width, own_weight.dtype), np.ones(_CHUNK, own_weight.dtype)
-    found, ends = np.zeros(_AT_ONCE + HUB_EDGES, np.int32), np.empty(_AT_ONCE + 1, np.int64)
-    first = start
-    while first < stop:
-        after = _look_up(begin, end, limit, neighbours, place, columns, first, stop, found, ends)
-        for row in range(first, after):
-            if end[row] - begin[row] > limit:
-                continue
-            for f in range(width):
-                total[f] = 0
-            k, last = ends[row - first], ends[row - first + 1]
-            while k < last:
-                count = min(_CHUNK, last - k)
-                if scaled:
-                    for j in range(_U(count)):
-                        weight[j] = source_scale[_U(found[_U(k) + j])]
-                add_scattered(total, 0, x, 0, x_stride, found, k, count, weight, width)
-                k += count
-            finish_row(
-                row, total, source_scale, row_scale, own_weight, 1, x, x_stride, 0, out, out_stride, 0, width, accumulate
-            )
-        first = after
+def _followed(place: NDArray[np.int32], count: int, kept: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Places among `count` rows, as places among those of them that are kept, in the order of these."""
+    number = np.full(count + 1, -1, np.int32)  # the last for nodes without a place
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    return number[np.where((place >= 0) & (place < count), place, count)]
 
 
 @compiled
 def _look_up(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
+    owner: NDArray[np.int64],
     limit: int,
     neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
+    moved: NDArray[np.int64],
     place: NDArray[np.int32],
     columns: int,
+    shift: NDArray[np.int64],
+    by_place: bool,
     first: int,
     stop: int,
+    found_begin: NDArray[np.int64],
+    found_end: NDArray[np.int64],
     found: NDArray[np.int32],
-    ends: NDArray[np.int64],
+    number: NDArray[Any],
 ) -> int:
-    """Fill `found` with the places of some rows' neighbours, the i-th row's from ends[i] to ends[i + 1]; returns the next row."""
-    row, count = first, 0
-    ends[0] = 0
-    while row < stop and count < _AT_ONCE and row - first < _AT_ONCE:
-        ahead = begin[min(row + _AHEAD, stop - 1)]
+    """Fill `found` with the places of some items' neighbours, and `number` with those of the edges; returns the next item."""
+    item, count, last = first, 0, len(begin) - 1
+    while item < stop and count < _AT_ONCE:
+        row = owner[item] if len(owner) else item
+        near = min(item + _AHEAD, last)
+        ahead = begin[near] + moved[owner[near] if len(owner) else near]
         prefetch(neighbours, ahead)
         prefetch(neighbours, ahead + _LINE)
-        if end[row] - begin[row] <= limit:
-            for k in range(_U(begin[row]), _U(end[row])):
-                at = place[_U(neighbours[k])]
-                found[count] = at
-                count += 0 <= at < columns
-        row += 1
-        ends[row - first] = count
-    return row
+        found_begin[item] = count
+        if end[item] - begin[item] > limit:  # somebody else's: it has to look as long as it is
+            found_begin[item], found_end[item] = 0, end[item] - begin[item]
+            item += 1
+            continue
+        for k in range(np.uint64(begin[item] + moved[row]), np.uint64(end[item] + moved[row])):
+            at = place[np.uint64(neighbours[k])]
+            found[count] = at
+            there = 0 <= at < columns
+            if len(number) and there:
+                edge = np.int64(edges[k]) if len(edges) else np.int64(k)
+                number[count] = edge + shift[at if by_place else row]
+            count += there
+        found_end[item] = count
+        item += 1
+    return item

@@ -12,37 +12,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.kernels.adjacency import Adjacency, run
+from starling.kernels.adjacency import Lists, number_of, run_lists
 from starling.kernels.machine import widen
 from starling.kernels.rows import Rows
 
 _U = np.uint64
 
 
-def neighbour_max(
-    adjacency: Adjacency, x: Rows, out: NDArray[Any], winner: NDArray[np.int64], threads: int | None = None
-) -> None:
+def neighbour_max(edges: Lists, x: Rows, out: NDArray[Any], winner: NDArray[np.int64], threads: int | None = None) -> None:
     """Write the maxima [rows, F] and the numbers of the winning edges [rows, F]."""
-    source = (adjacency.neighbours, x.flat, x.stride)
-    run(adjacency.ordinary, x.width, threads, _max_rows, *source, out, winner)
-    hubs = adjacency.hubs
+    source = (x.flat, x.stride)
+    run_lists(edges, edges.ordinary, x.width, threads, _max_rows, *source, out, winner)
+    hubs = edges.hubs
     if hubs is not None:
         values, winners = (np.empty((len(hubs.owner), x.width), kind) for kind in (out.dtype, np.int64))
-        run(hubs, x.width, threads, _max_rows, *source, values, winners)
+        run_lists(edges, hubs, x.width, threads, _max_rows, *source, values, winners)
         out[hubs.owner] = -np.inf
         _combine(hubs.owner, values, winners, out, winner)
 
 
 def neighbour_max_backward(
-    transposed: Adjacency, winner: NDArray[np.int64], gradient: Rows, out: NDArray[Any], threads: int | None = None
+    transposed: Lists, winner: NDArray[np.int64], gradient: Rows, out: NDArray[Any], threads: int | None = None
 ) -> None:
     """Give each source [columns, F] the gradients of the maxima it won."""
-    source = (transposed.neighbours, transposed.edges, winner, gradient.flat, gradient.stride)
-    run(transposed.ordinary, 2 * gradient.width, threads, _give_back, *source, out)
+    source = (winner, gradient.flat, gradient.stride)
+    run_lists(transposed, transposed.ordinary, 2 * gradient.width, threads, _give_back, *source, out)
     hubs = transposed.hubs
     if hubs is not None:
         pieces = np.empty((len(hubs.owner), gradient.width), out.dtype)
-        run(hubs, 2 * gradient.width, threads, _give_back, *source, pieces)
+        run_lists(transposed, hubs, 2 * gradient.width, threads, _give_back, *source, pieces)
         out[hubs.owner] = 0
         np.add.at(out, hubs.owner, pieces)
 
@@ -54,6 +52,7 @@ def _max_rows(
     owner: NDArray[np.int64],
     limit: int,
     neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
     x: NDArray[Any],
     stride: int,
     out: NDArray[Any],
@@ -69,13 +68,13 @@ def _max_rows(
             out[row, f] = 0
             winner[row, f] = -1
         for k in range(begin[row], end[row]):
-            place = _U(neighbours[k]) * _U(stride)
+            place, e = _U(neighbours[k]) * _U(stride), np.int64(number_of(edges, k))
             first = k == begin[row]
             for f in range(_U(width)):
                 value = widen(x[place + f])
                 wins = first or value > out[row, f]
                 out[row, f] = value if wins else out[row, f]
-                winner[row, f] = k if wins else winner[row, f]
+                winner[row, f] = e if wins else winner[row, f]
 
 
 @compiled
@@ -116,7 +115,7 @@ def _give_back(
         for f in range(width):
             out[source, f] = 0
         for k in range(begin[source], end[source]):
-            row, edge = _U(rows[k]), edges[k]
+            row, edge = _U(rows[k]), np.int64(number_of(edges, k))
             place = row * _U(stride)
             for f in range(_U(width)):
                 won = winner[row, f] == edge

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled_dots
-from starling.kernels.adjacency import Adjacency, Work, run_edges
+from starling.kernels.adjacency import Lists, Work, number_of, on_read, run_edges, works
 from starling.kernels.parallel import cut_ranges, parallel_for
 
 _U = np.uint64
@@ -19,7 +19,7 @@ _CHUNKS = 64
 
 
 def pair_scores(
-    adjacency: Adjacency,
+    edges: Lists,
     source: NDArray[Any],
     row: NDArray[Any],
     vector: NDArray[Any],
@@ -28,11 +28,11 @@ def pair_scores(
     threads: int | None = None,
 ) -> None:
     """Write score[e, h] = ⟨vector[h], LeakyReLU(source[u] + row[v])⟩; source [columns, HF], row [rows, HF], vector [H, F]."""
-    run_edges(adjacency, row.shape[1], threads, _scores, adjacency.neighbours, source, row, vector, slope, score)
+    run_edges(edges, row.shape[1], threads, _scores, source, row, vector, slope, score)
 
 
 def pair_backward(
-    adjacency: Adjacency,
+    edges: Lists,
     other: NDArray[Any],
     row: NDArray[Any],
     vector: NDArray[Any],
@@ -47,19 +47,19 @@ def pair_backward(
     cut by the graph alone, so that the vector's gradient is summed in the same order by any number of threads.
     """
     parts = []
-    for work, out in ((adjacency.ordinary, row_gradient), (adjacency.hubs, None)):
-        if work is not None:
-            target = np.empty((len(work.owner), row.shape[1]), row.dtype) if out is None else out
-            parts.append(_backward(adjacency, work, other, row, vector, slope, gradient, target, threads))
-            if out is None:
-                row_gradient[work.owner] = 0
-                np.add.at(row_gradient, work.owner, target)
+    for work in works(edges):
+        pieces = len(work.owner) > 0
+        target = np.empty((len(work.owner), row.shape[1]), row.dtype) if pieces else row_gradient
+        parts.append(_backward(edges, work, other, row, vector, slope, gradient, target, threads))
+        if pieces:
+            row_gradient[work.owner] = 0
+            np.add.at(row_gradient, work.owner, target)
     total: NDArray[Any] = np.sum(parts, axis=0).reshape(vector.shape)
     return total
 
 
 def _backward(
-    adjacency: Adjacency,
+    edges: Lists,
     work: Work,
     other: NDArray[Any],
     row: NDArray[Any],
@@ -69,16 +69,13 @@ def _backward(
     out: NDArray[Any],
     threads: int | None,
 ) -> NDArray[Any]:
-    offsets = adjacency.offsets if len(work.owner) == 0 else None
-    bounds = cut_ranges(len(work.begin), _CHUNKS, offsets)
+    bounds = cut_ranges(len(work.begin), _CHUNKS, work.before)
     vectors = np.zeros((max(len(bounds) - 1, 1), row.shape[1]), row.dtype)
 
     def chunks(start: int, stop: int) -> None:
         for c in range(start, stop):
-            _gradients(
-                work.begin, work.end, work.owner, work.limit, adjacency.neighbours, adjacency.edges, other, row, vector, slope,
-                gradient, out, vectors[c], bounds[c], bounds[c + 1],
-            )  # fmt: skip
+            over_items = on_read(work, _gradients, other, row, vector, slope, gradient, out, vectors[c])
+            edges.read(work, int(bounds[c]), int(bounds[c + 1]), over_items)
 
     parallel_for(len(bounds) - 1, chunks, 1 if gradient.size * row.shape[1] < 1 << 17 else threads)
     total: NDArray[Any] = vectors.sum(axis=0)
@@ -92,6 +89,7 @@ def _scores(
     owner: NDArray[np.int64],
     limit: int,
     neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
     source: NDArray[Any],
     row: NDArray[Any],
     vector: NDArray[Any],
@@ -107,13 +105,13 @@ def _scores(
             continue
         r = owner[item] if len(owner) else item
         for k in range(begin[item], end[item]):
-            u = _U(neighbours[k])
+            u, e = _U(neighbours[k]), number_of(edges, k)
             for h in range(heads):
                 total = zero
                 for f in range(width):
                     value = source[u, h * width + f] + row[r, h * width + f]
                     total += vector[h, f] * (max(value, zero) + gentle * min(value, zero))
-                score[k, h] = total
+                score[e, h] = total
 
 
 @compiled_dots
@@ -143,8 +141,7 @@ def _gradients(
         for f in range(heads * width):
             out[item, f] = 0
         for k in range(begin[item], end[item]):
-            u = _U(neighbours[k])
-            e = edges[k] if len(edges) else k
+            u, e = _U(neighbours[k]), number_of(edges, k)
             for h in range(heads):
                 g = gradient[e, h]
                 for f in range(width):

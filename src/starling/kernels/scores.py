@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled, compiled_dots
 from starling.core.keyed import draw, mix64
-from starling.kernels.adjacency import Adjacency, run, run_edges
+from starling.kernels.adjacency import Lists, number_of, run_edges, run_lists
 from starling.kernels.dropout import drop_threshold
 from starling.kernels.machine import prefetch
 from starling.kernels.rows import Rows
@@ -19,7 +19,7 @@ _U = np.uint64
 
 
 def additive_scores(
-    adjacency: Adjacency,
+    edges: Lists,
     source: NDArray[Any],
     row: NDArray[Any],
     edge: NDArray[Any],
@@ -28,11 +28,11 @@ def additive_scores(
     threads: int | None = None,
 ) -> None:
     """GAT's scores LeakyReLU(source[u] + row[v] + edge[e]), all [·, H]; `edge` may be empty."""
-    run_edges(adjacency, 2 * score.shape[1], threads, _additive, adjacency.neighbours, source, row, edge, slope, score)
+    run_edges(edges, 2 * score.shape[1], threads, _additive, source, row, edge, slope, score)
 
 
 def additive_backward(
-    adjacency: Adjacency,
+    edges: Lists,
     source: NDArray[Any],
     row: NDArray[Any],
     edge: NDArray[Any],
@@ -42,31 +42,31 @@ def additive_backward(
     threads: int | None = None,
 ) -> None:
     """Multiply the scores' gradient [E, H] by LeakyReLU's slope, in place, and write its sum over each row [rows, H]."""
-    cost, ends = 2 * gradient.shape[1], (adjacency.neighbours, source, row, edge, slope)
-    run(adjacency.ordinary, cost, threads, _additive_backward, *ends, gradient, row_gradient)
-    hubs = adjacency.hubs
+    cost, ends = 2 * gradient.shape[1], (source, row, edge, slope)
+    run_lists(edges, edges.ordinary, cost, threads, _additive_backward, *ends, gradient, row_gradient)
+    hubs = edges.hubs
     if hubs is not None:
         pieces = np.empty((len(hubs.owner), gradient.shape[1]), gradient.dtype)
-        run(hubs, cost, threads, _additive_backward, *ends, gradient, pieces)
+        run_lists(edges, hubs, cost, threads, _additive_backward, *ends, gradient, pieces)
         row_gradient[hubs.owner] = 0
         np.add.at(row_gradient, hubs.owner, pieces)
 
 
 def edge_dots(
-    adjacency: Adjacency, coefficients: Coefficients, gradient: Rows, x: Rows, out: NDArray[Any], threads: int | None = None
+    edges: Lists, coefficients: Coefficients, gradient: Rows, x: Rows, out: NDArray[Any], threads: int | None = None
 ) -> None:
     """The gradient of the edge weights of R (W + L) C x: out[e, h] = r_v c_u ⟨gradient[v], x[u]⟩ of head h."""
     heads = coefficients.heads
     width = min(gradient.width, x.width) // (heads if gradient.width == x.width else 1)
     row_step, x_step = (width if rows.width == width * heads else 0 for rows in (gradient, x))
     run_edges(
-        adjacency, width * heads, threads, _dots, adjacency.neighbours, coefficients.source, coefficients.row,
-        gradient.flat, gradient.stride, row_step, x.flat, x.stride, x_step, width, out,
+        edges, width * heads, threads, _dots, coefficients.source, coefficients.row, gradient.flat,
+        gradient.stride, row_step, x.flat, x.stride, x_step, width, out,
     )  # fmt: skip
 
 
 def drop_edges(
-    adjacency: Adjacency,
+    edges: Lists,
     weight: NDArray[Any],
     row_position: NDArray[np.int64],
     source_position: NDArray[np.int64],
@@ -78,8 +78,8 @@ def drop_edges(
     """Dropout of edge weights [E, H]; an edge's fate is keyed by the positions of its two ends and the head, not its number."""
     threshold, scale = drop_threshold(probability)
     run_edges(
-        adjacency, 4 * weight.shape[1], threads, _drop_edges, adjacency.neighbours, weight, row_position, source_position,
-        key, threshold, weight.dtype.type(scale), out,
+        edges, 4 * weight.shape[1], threads, _drop_edges, weight, row_position, source_position, key, threshold,
+        weight.dtype.type(scale), out,
     )  # fmt: skip
 
 
@@ -90,6 +90,7 @@ def _additive(
     owner: NDArray[np.int64],
     limit: int,
     neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
     source: NDArray[Any],
     row: NDArray[Any],
     edge: NDArray[Any],
@@ -104,12 +105,12 @@ def _additive(
             continue
         r = owner[item] if len(owner) else item
         for k in range(begin[item], end[item]):
-            u = _U(neighbours[k])
+            u, e = _U(neighbours[k]), number_of(edges, k)
             for h in range(score.shape[1]):
                 value = source[u, h] + row[r, h]
                 if len(edge):
-                    value += edge[k, h]
-                score[k, h] = value if value > 0 else gentle * value
+                    value += edge[e, h]
+                score[e, h] = value if value > 0 else gentle * value
 
 
 @compiled
@@ -119,6 +120,7 @@ def _additive_backward(
     owner: NDArray[np.int64],
     limit: int,
     neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
     source: NDArray[Any],
     row: NDArray[Any],
     edge: NDArray[Any],
@@ -136,14 +138,14 @@ def _additive_backward(
         for h in range(gradient.shape[1]):
             sums[item, h] = 0
         for k in range(begin[item], end[item]):
-            u = _U(neighbours[k])
+            u, e = _U(neighbours[k]), number_of(edges, k)
             for h in range(gradient.shape[1]):
                 value = source[u, h] + row[r, h]
                 if len(edge):
-                    value += edge[k, h]
+                    value += edge[e, h]
                 if value <= 0:
-                    gradient[k, h] *= gentle
-                sums[item, h] += gradient[k, h]
+                    gradient[e, h] *= gentle
+                sums[item, h] += gradient[e, h]
 
 
 @compiled_dots
@@ -153,6 +155,7 @@ def _dots(
     owner: NDArray[np.int64],
     limit: int,
     neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
     source_scale: NDArray[Any],
     row_scale: NDArray[Any],
     rows: NDArray[Any],
@@ -176,7 +179,7 @@ def _dots(
             if k + 8 < last:
                 for c in range(0, ahead, 16):
                     prefetch(x, np.int64(neighbours[k + 8]) * x_stride + c)
-            u = _U(neighbours[k])
+            u, e = _U(neighbours[k]), number_of(edges, k)
             scale = out.dtype.type(1)
             if len(source_scale):
                 scale *= source_scale[u]
@@ -187,7 +190,7 @@ def _dots(
                 total = out.dtype.type(0)
                 for f in range(_U(width)):
                     total += rows[here + f] * x[there + f]
-                out[k, h] = scale * total
+                out[e, h] = scale * total
 
 
 @compiled
@@ -197,6 +200,7 @@ def _drop_edges(
     owner: NDArray[np.int64],
     limit: int,
     neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
     weight: NDArray[Any],
     row_position: NDArray[np.int64],
     source_position: NDArray[np.int64],
@@ -212,10 +216,10 @@ def _drop_edges(
             continue
         row_key = mix64(_U(row_position[owner[item] if len(owner) else item]) ^ key)
         for k in range(begin[item], end[item]):
-            bits = _U(0)
+            bits, e = _U(0), number_of(edges, k)
             for h in range(weight.shape[1]):
                 lane = h & 3
                 if lane == 0:  # one draw serves four heads
                     bits = draw(row_key, source_position[neighbours[k]], h >> 2)
                 kept = np.int64((bits >> _U(16 * lane)) & _U(0xFFFF)) >= threshold
-                out[k, h] = weight[k, h] * scale if kept else 0
+                out[e, h] = weight[e, h] * scale if kept else 0

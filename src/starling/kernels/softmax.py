@@ -14,22 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.kernels.adjacency import Adjacency, run, run_edges
+from starling.kernels.adjacency import Lists, run, works
 
 _EXP_COST = 8
 """An exponential, in numbers read."""
 
 
-def softmax(
-    adjacency: Adjacency, score: NDArray[Any], own: NDArray[Any], log_sum: NDArray[Any], threads: int | None = None
-) -> None:
+def softmax(edges: Lists, score: NDArray[Any], own: NDArray[Any], log_sum: NDArray[Any], threads: int | None = None) -> None:
     """Turn the scores [E, H] and own scores [up to rows, H] into weights, in place; write log Σ exp [rows, H].
 
     The log-sum of a row that attends to nothing is −inf.
     """
     cost = _EXP_COST * score.shape[1]
-    run(adjacency.ordinary, cost, threads, _softmax, score, own, log_sum)
-    hubs = adjacency.hubs
+    run(edges.ordinary, cost, threads, _softmax, score, own, log_sum)
+    hubs = edges.hubs
     if hubs is not None:
         pieces = np.empty((len(hubs.owner), score.shape[1]), score.dtype)
         run(hubs, cost, threads, _softmax, score, own[:0], pieces)
@@ -38,13 +36,14 @@ def softmax(
 
 
 def softmax_backward(
-    adjacency: Adjacency, weight: NDArray[Any], gradient: NDArray[Any], shift: NDArray[Any], threads: int | None = None
+    edges: Lists, weight: NDArray[Any], gradient: NDArray[Any], shift: NDArray[Any], threads: int | None = None
 ) -> None:
     """Turn the gradient of the weights [E, H] into that of the scores, in place: weight · (gradient + shift[row]).
 
     `shift` [rows, H] is (gradient of log-sum) − Σ weight · gradient, a sum the caller has from ⟨gradient, output⟩ of each row.
     """
-    run_edges(adjacency, weight.shape[1], threads, _softmax_backward, weight, gradient, shift)
+    for work in works(edges):
+        run(work, weight.shape[1], threads, _softmax_backward, weight, gradient, shift)
 
 
 @compiled

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled_multiply_add
-from starling.kernels.adjacency import Adjacency, run
+from starling.kernels.adjacency import Lists, number_of, run_lists
 from starling.kernels.lanes import add_scattered
 from starling.kernels.machine import widen
 from starling.kernels.rows import Rows
@@ -52,7 +52,7 @@ def plain_sum(dtype: Any) -> Coefficients:
 
 
 def weighted_sum(
-    adjacency: Adjacency,
+    edges: Lists,
     coefficients: Coefficients,
     x: Rows,
     out: Rows,
@@ -66,19 +66,18 @@ def weighted_sum(
     columns; where out is H times narrower, all heads are added into the same columns (the transpose of that).
     """
     c, heads = coefficients, coefficients.heads
-    if len(c.edge) and not adjacency.numbered:
+    if len(c.edge) and not edges.numbered:
         raise ValueError("edges without numbers cannot have weights of their own")
     width = min(x.width, out.width) // (heads if x.width == out.width else 1)
     x_step, out_step = (width if rows.width == width * heads else 0 for rows in (x, out))
-    edges = (adjacency.neighbours, adjacency.edges, c.edge, c.source)
     source = (heads, x.flat, x.stride, x_step)
     target: tuple[Any, ...] = (out.flat, out.stride, out_step, out.width, width, accumulate)
-    run(adjacency.ordinary, out.width, threads, _sum_rows, *edges, c.row, c.own, *source, *target)
-    hubs = adjacency.hubs
+    run_lists(edges, edges.ordinary, out.width, threads, _sum_rows, c.edge, c.source, c.row, c.own, *source, *target)
+    hubs = edges.hubs
     if hubs is not None:
         none, pieces = c.edge[:0], np.empty((len(hubs.owner), out.width), c.edge.dtype)
         into = (pieces.reshape(-1), out.width, out_step, out.width, width, False)
-        run(hubs, out.width, threads, _sum_rows, *edges, none, none, *source, *into)
+        run_lists(edges, hubs, out.width, threads, _sum_rows, c.edge, c.source, none, none, *source, *into)
         _combine(hubs.owner, pieces, c.source, c.row, c.own, *source, *target)
 
 
@@ -116,7 +115,7 @@ def _sum_rows(
     stop: int,
 ) -> None:
     # Unsigned indices: Numba then makes no test for negative ones.
-    weighted, scaled, renumbered = len(edge_weight) > 0, len(source_scale) > 0, len(edges) > 0
+    weighted, scaled = len(edge_weight) > 0, len(source_scale) > 0
     total = np.zeros(out_width, edge_weight.dtype)
     weight = np.ones(_CHUNK, edge_weight.dtype)
     for row in range(start, stop):
@@ -130,7 +129,7 @@ def _sum_rows(
             for h in range(heads):
                 if weighted:
                     for j in range(_U(count)):
-                        edge = _U(edges[_U(k) + j]) if renumbered else _U(k) + j
+                        edge = number_of(edges, _U(k) + j)
                         weight[j] = edge_weight[edge * _U(heads) + _U(h)]
                     if scaled:
                         for j in range(_U(count)):

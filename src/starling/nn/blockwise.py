@@ -162,7 +162,7 @@ def _ends(plan: _Plan, first: int, last: int) -> tuple[Tensor, Tensor]:
     """Source rows and destinations of the edges of a block."""
     edges = plan.edges(first, last)
     counts = plan.bounds[first : last + 1].diff()
-    return plan.graph.neighbours[edges].long(), torch.repeat_interleave(plan.owner[first:last], counts)
+    return plan.graph.neighbours_at(edges).long(), torch.repeat_interleave(plan.owner[first:last], counts)
 
 
 def _refuse_unnamed(

@@ -6,6 +6,7 @@ So an engine may compute a layer in pieces, each as soon as the rows that it rea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,73 +16,101 @@ from torch import Tensor
 
 from starling.nn.gather import Attention, ByRelation, Copy, Gather, PairAttention
 from starling.nn.graph import LocalGraph
+from starling.nn.later_graph import EdgesInPlace, LaterGraph
 
 Places: TypeAlias = "slice | Tensor"
 
 
 @dataclass(frozen=True, eq=False)
 class Excerpt:
-    """Destination i of `graph` is destination `rows[i]` of the whole, its edge k is edge `edges[k]`, source j is `sources[j]`.
+    """Destination i of `graph` is destination `rows[i]` of the `whole`, source j is source `sources[j]`.
 
     Without places it is the whole.
     """
 
     graph: LocalGraph
     rows: Places | None = None
-    edges: Places | None = None
     sources: Places | None = None
+    whole: LocalGraph | None = None
+
+    @cached_property
+    def edges(self) -> Places | None:
+        """The numbers of its edges in the whole, list by list."""
+        return None if self.whole is None or self.rows is None else _edges_of(self.whole.offsets, self.rows)
 
     def of(self, gather: Gather) -> Gather:
         """A gather over the whole graph, as it is over this piece."""
-        rows, edges, sources = self.rows, self.edges, self.sources
         if isinstance(gather, Copy | ByRelation):
             return replace(
                 gather,
-                edge_weight=_some(gather.edge_weight, edges),
-                source_scale=_some(gather.source_scale, sources),
-                row_scale=_some(gather.row_scale, rows),
+                edge_weight=self._of_edges(gather.edge_weight),
+                source_scale=_some(gather.source_scale, self.sources),
+                row_scale=_some(gather.row_scale, self.rows),
             )
         if isinstance(gather, Attention):
-            return replace(gather, edge_score=_some(gather.edge_score, edges), edge_rows=_some(gather.edge_rows, edges))
+            edge_score, edge_rows = (self._of_edges(values) for values in (gather.edge_score, gather.edge_rows))
+            return replace(gather, edge_score=edge_score, edge_rows=edge_rows)
         if isinstance(gather, PairAttention):
-            return replace(gather, target=_at(gather.target, rows))
+            return replace(gather, target=_at(gather.target, self.rows))
         return gather
+
+    def _of_edges(self, values: Tensor | None) -> Tensor | None:
+        return None if values is None else _at(values, self.edges)
 
 
 def excerpt(graph: LocalGraph, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> Excerpt:
     """The destinations `rows`, ascending, and their in-edges. `sources` are all rows that these read, the destinations first."""
-    offsets = graph.offsets.cpu().numpy()
-    starts, lengths = offsets[rows], offsets[1:][rows] - offsets[rows]
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
-    edges: Places
-    if _follow_one_another(rows):
-        edges = slice(int(starts[0]), int(starts[0] + bounds[-1])) if len(rows) else slice(0, 0)
-    else:
-        edges = torch.from_numpy(np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])).to(graph.device)
-    neighbours, taken = graph.neighbours[edges], _as_places(sources, graph)
+    places, taken = _as_places(rows, graph), _as_places(sources, graph)
+    if isinstance(graph, LaterGraph) and graph.in_place is not None:
+        return Excerpt(_in_place(graph, graph.in_place, rows, sources), places, taken, graph)
+    lengths, edges = graph.offsets.diff()[places], _edges_of(graph.offsets, places)
+    neighbours = graph.neighbours[edges]
     if not isinstance(taken, slice) or taken.start:
         number = torch.full((graph.sources,), -1, dtype=torch.int32, device=graph.device)
         number[taken] = torch.arange(len(sources), dtype=torch.int32, device=graph.device)
         neighbours = number[neighbours.long()]
-    places = _as_places(rows, graph)
     small = LocalGraph(
-        torch.from_numpy(bounds).to(graph.device),
+        torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]),
         neighbours,
         len(sources),
         int(np.searchsorted(rows, graph.outputs)),
         edge_weight=_some(graph.edge_weight, edges),
         edge_attr=_some(graph.edge_attr, edges),
         edge_type=_some(graph.edge_type, edges),
-        degree=_some(graph.degree, taken),
-        weighted_degree=_some(graph.weighted_degree, taken),
-        relation_degree=_some(graph.relation_degree, places),
-        looped=graph.looped if graph.looped is None or not len(graph.looped) else graph.looped[taken],
-        row_scale=_some(graph.row_scale, places),
         edge_scale=_some(graph.edge_scale, edges),
-        position=graph.row_position[taken],
-        counted=_some(graph.counted, places),
+        **_row_tables(graph, places, taken),
     )
-    return Excerpt(small, places, edges, taken)
+    return Excerpt(small, places, taken, graph)
+
+
+def _in_place(graph: LaterGraph, where: EdgesInPlace, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> LaterGraph:
+    """A graph of some destinations whose edges are not listed, either."""
+    some = where.excerpt(rows, sources)
+    size = (len(sources), int(np.searchsorted(rows, graph.outputs)), some.lists.entries)
+    tables = _row_tables(graph, _as_places(rows, graph), _as_places(sources, graph))
+    return LaterGraph(*size, graph.edge_tables, tables, lambda: excerpt(graph.listed, rows, sources).graph, some)
+
+
+def _row_tables(graph: LocalGraph, rows: Places, sources: Places) -> dict[str, Tensor | None]:
+    return {
+        "degree": _some(graph.degree, sources),
+        "weighted_degree": _some(graph.weighted_degree, sources),
+        "relation_degree": _some(graph.relation_degree, rows),
+        "looped": graph.looped if graph.looped is None or not len(graph.looped) else graph.looped[sources],
+        "row_scale": _some(graph.row_scale, rows),
+        "position": graph.row_position[sources],
+        "counted": _some(graph.counted, rows),
+    }
+
+
+def _edges_of(offsets: Tensor, rows: Places) -> Places:
+    """The edges of some rows, list by list."""
+    if isinstance(rows, slice):
+        return slice(int(offsets[rows.start]), int(offsets[rows.stop]))
+    lengths = offsets.diff()[rows]
+    before = lengths.cumsum(0) - lengths
+    first = torch.repeat_interleave(offsets[rows] - before, lengths)
+    return first + torch.arange(len(first), device=offsets.device)
 
 
 def _follow_one_another(numbers: NDArray[Any]) -> bool:

@@ -124,7 +124,7 @@ class Gathering:
 
     def _unless_looped(self, own_score: Tensor) -> Tensor:
         """Scores of self-loops [outputs, H], next to nothing for rows that have one among their edges: it counts once."""
-        looped = self.graph.has_loop if self.spread else self.graph.loop_entry >= 0
+        looped = self.graph.has_loop if self.spread else self.graph.loop_is_here
         return own_score.masked_fill(looped[:, None], _NEXT_TO_NOTHING)
 
     def _edge_dropout(self, gather: Attention | PairAttention) -> attend.EdgeDropout | None:

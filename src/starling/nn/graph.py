@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from starling.core.errors import InputError
-from starling.kernels.adjacency import Adjacency, adjacency
+from starling.kernels.adjacency import Lists, adjacency
 from starling.kernels.loops import loop_entries
 
 NO_LOOPS = torch.empty(0, dtype=torch.bool)
@@ -70,9 +70,13 @@ class LocalGraph:
         return len(self.neighbours)
 
     @cached_property
-    def adjacency(self) -> Adjacency:
-        """The edges as kernels see them, in ordinary memory; its transpose is made when a backward pass first needs it."""
+    def adjacency(self) -> Lists:
+        """The edges as kernels see them, in ordinary memory; their transpose is made when a backward pass first needs it."""
         return adjacency(self.offsets.cpu().numpy(), self.neighbours.cpu().numpy(), self.sources)
+
+    def neighbours_at(self, edges: Tensor | slice) -> Tensor:
+        """The sources of some edges: those of all need not be listed for it."""
+        return self.neighbours[edges]
 
     @cached_property
     def local_degree(self) -> Tensor:
@@ -131,6 +135,11 @@ class LocalGraph:
             return torch.full((self.outputs,), -1, device=self.device)
         entries = loop_entries(self.offsets[: self.outputs + 1].cpu().numpy(), self.neighbours.cpu().numpy())
         return torch.from_numpy(entries).to(self.device)
+
+    @property
+    def loop_is_here(self) -> Tensor:
+        """Whether each destination's self-loop is among the edges here, bool [outputs]."""
+        return self.loop_entry >= 0
 
     @cached_property
     def own_weight(self) -> Tensor:

@@ -25,7 +25,7 @@ def last_states(graph: LocalGraph, lstm: nn.LSTM, rows: Tensor) -> Tensor:
         start = int((degree < length).sum())
         for members in torch.split(order[start : start + int(count)], max(1, BLOCK_EDGES // int(length))):
             places = graph.offsets[members][:, None] + torch.arange(int(length), device=graph.device)
-            sources = graph.neighbours[places].long()
+            sources = graph.neighbours_at(places).long()
             parts.append(checkpoint(_run, lstm, rows, sources, use_reentrant=False))
     return torch.cat(parts)[torch.argsort(order)]
 

@@ -26,7 +26,7 @@ class PygLayer(nn.Module):
         graph, rows = view.graph, view.exchange.pull(h)
         if rows.dtype == torch.bfloat16:
             rows = rows.float()
-        edges = torch.stack([graph.neighbours.long(), graph.edge_destination])
+        edges = torch.stack([graph.neighbours_at(slice(None)).long(), graph.edge_destination])
         result: Tensor = self.convolution((rows, rows[: graph.destinations]), edges)
         return result.clone()  # the stack's activation writes into a layer's rows, and these may be PyG's to keep
 

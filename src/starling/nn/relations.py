@@ -78,7 +78,7 @@ def split_by_relation(graph: LocalGraph, relations: int) -> list[Relation]:
     kinds, rows, device = checked_types(graph, relations), graph.edge_destination.cpu().numpy(), graph.device
     order = np.argsort(kinds, kind="stable")
     bounds = np.searchsorted(kinds[order], np.arange(relations + 1))
-    neighbours, parts = graph.neighbours.cpu().numpy(), []
+    parts = []
     for relation in range(relations):
         numbers = order[bounds[relation] : bounds[relation + 1]]
         present, counts = np.unique(rows[numbers], return_counts=True)
@@ -88,7 +88,7 @@ def split_by_relation(graph: LocalGraph, relations: int) -> list[Relation]:
             degree = graph.relation_degree[index, relation]
         elif graph.edge_scale is not None:  # edges that stand for others, too, count as so many: a weighted mean of those here
             degree = torch.segment_reduce(graph.edge_scale[entries], "sum", lengths=degree, unsafe=True)
-        edges = adjacency(offsets, neighbours[numbers], graph.sources)
+        edges = adjacency(offsets, graph.neighbours_at(entries).cpu().numpy(), graph.sources)
         parts.append(Relation(index, edges, entries, 1.0 / degree.float()))
     return parts
 

@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from starling.core.errors import InputError
-from starling.engine.hybrid.later_graph import LaterGraph
-from starling.engine.hybrid.plan import listed_layer
 from starling.engine.hybrid.source import WorkerSource
-from starling.engine.hybrid.traffic import make_traffic
-from starling.kernels.adjacency import NO_NUMBERS, NO_ROWS
+from starling.engine.hybrid.whole_lists import ReadsInPlace
+from starling.kernels.adjacency import Lists
 from starling.nn.gather import Copy, Gather, Reduce
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
+from starling.nn.later_graph import EdgesInPlace, LaterGraph
 from starling.nn.ops.arrays import accumulator
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
-from starling.plan.batch import Block
 from starling.train.config import TeamSettings
 
 
@@ -29,12 +28,12 @@ from starling.train.config import TeamSettings
 class Habits:
     """`sums_raw_input`: the first layer sums input features as they are, before any weight or dropout.
 
-    `only_sums`: the model asks for sums and means of neighbours' rows, and for nothing else that needs a list of edges.
+    `in_place`: what is read of edges that need not be listed for a layer; None where something asks for the list.
     `takes_means`: of neighbours' rows, weighted or not.
     """
 
     sums_raw_input: bool
-    only_sums: bool
+    in_place: ReadsInPlace | None
     takes_means: bool
 
 
@@ -62,14 +61,16 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
         return graph
 
     graph = _two_nodes(source)
-    unlisted = _unlisted(graph, set(source.edge_tables), show)
+    unlisted = _unlisted(graph, show)
     state = {name: value.clone() for name, value in model.state_dict().items()}  # batch norm learns from whatever it sees
     was_training = model.training
     with torch.no_grad():
         model.train()(Spy(unlisted, constants=Constants(x)), x)
     model.train(was_training).load_state_dict(state)
-    takes_means = any(means) or "weighted_mean_scale" in vars(unlisted)  # made when first read
-    return Habits(any(raw), bool(raw) and not any(weighted) and not listed, takes_means)
+    used = vars(unlisted)  # what is made when it is first read
+    takes_means = any(means) or "weighted_mean_scale" in used
+    reads = ReadsInPlace(sums=bool(raw), weights=any(weighted), lists="adjacency" in used)
+    return Habits(any(raw), None if listed else reads, takes_means)
 
 
 def check_boundary_mean(team: TeamSettings, habits: Habits) -> None:
@@ -88,9 +89,21 @@ def _two_nodes(source: WorkerSource) -> LocalGraph:
     return local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), **rows, **tables).to(source.device)
 
 
-def _unlisted(graph: LocalGraph, tables: set[str], show: Callable[[], LocalGraph]) -> LaterGraph:
-    """The same graph, which calls `show` when something looks at its edges."""
-    block = Block(graph.offsets.cpu().numpy(), graph.neighbours.cpu().numpy(), NO_NUMBERS, graph.sources)
-    layer = listed_layer(block, np.arange(graph.sources), graph.outputs, make_traffic(graph.sources, [NO_ROWS], [0]))
-    rows = {name: getattr(graph, name) for name in ("degree", "weighted_degree", "looped", "position")}
-    return LaterGraph(layer, tables, rows, show)
+@dataclass(frozen=True, eq=False)
+class _InPlace:
+    """All of a graph's own edges."""
+
+    lists: Lists
+    entries: NDArray[np.int64]
+
+    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> EdgesInPlace:
+        raise AssertionError("a layer of two nodes is computed at once")
+
+
+def _unlisted(graph: LocalGraph, show: Callable[[], LocalGraph]) -> LaterGraph:
+    """The same graph, which calls `show` when something asks for its edges' list."""
+    edge_tables = {name: getattr(graph, f"edge_{name}") for name in ("weight", "attr", "type")}
+    edge_tables = {name: table for name, table in edge_tables.items() if table is not None}
+    row_tables = {name: getattr(graph, name) for name in ("degree", "weighted_degree", "looped", "position")}
+    where = _InPlace(graph.adjacency, np.arange(graph.edges))
+    return LaterGraph(graph.sources, graph.outputs, graph.edges, edge_tables, row_tables, show, where)

@@ -1,4 +1,4 @@
-"""Batches with all neighbours, by teams: their sums go over the graph's own lists, and training is that of one process.
+"""Batches with all neighbours, by teams: kernels go over the graph's own lists, and training is that of one process.
 
 The graphs have self-loops, several edges between two nodes, a part without nodes and one of a single node.
 """
@@ -16,28 +16,32 @@ from starling.comm.team import Team
 from starling.engine.hybrid import active
 from starling.engine.hybrid.view import TeamView
 from starling.kernels.adjacency import HUB_EDGES
-from starling.kernels.mapped import MappedLists
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.setup import set_up
 from starling.train.work import TeamWork
 from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, cut, learn_together, steps, unequal_parts
+from tests.engine.hybrid.test_equal import MODELS as EVERY_MODEL
 from tests.engine.hybrid.test_equal import settings_of
 from tests.support.card import a_card_for
 from tests.support.ranks import run_ranks
 from tests.support.trainable import trainable_graph
 
 MINI = {"name": "mini", "batch_size": 20}
-SUMS = ("gcn", "sage", "gin", "sgc")
+MODELS = tuple(model for model in EVERY_MODEL if model != "mlp")
 
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     """Four in-edges a node for each of four workers, so that nearly all layers have more edges than a worker has rows."""
-    times = np.arange(1000, dtype=np.int64) // 2
-    return trainable_graph(
-        tmp_path_factory.mktemp("graph") / "g", nodes=61, edges=1000, edge_tables={"time": times}, without=("val",)
-    )
+    draw = np.random.default_rng(8)
+    tables = {
+        "time": np.arange(1000, dtype=np.int64) // 2,
+        "weight": draw.uniform(0.5, 2, 1000).astype(np.float32),
+        "attr": draw.normal(size=(1000, 3)).astype(np.float32),
+        "type": draw.integers(0, 3, 1000),
+    }
+    return trainable_graph(tmp_path_factory.mktemp("graph") / "g", nodes=61, edges=1000, edge_tables=tables, without=("val",))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +63,7 @@ def ways(config: RunConfig) -> list[list[bool]]:
                 assert isinstance(view, TeamView)
                 assert view.layer is not None
                 layers.append(view.layer)
-        mapped = [layer.sums is not None and isinstance(layer.sums.inner, MappedLists) for layer in layers]
+        mapped = [layer.in_place is not None for layer in layers]
         return [through for through, layer in zip(mapped, layers, strict=True) if layer.edges]
 
     return run_threads(config.team.workers, look)
@@ -72,7 +76,7 @@ def test_the_graph_has_loops_and_edges_that_are_several(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 4, 5])
-@pytest.mark.parametrize("model", SUMS)
+@pytest.mark.parametrize("model", MODELS)
 def test_teams_read_in_place_and_learn_what_one_process_learns(
     graph: Graph, parts: Path, tmp_path: Path, model: str, workers: int
 ) -> None:
@@ -85,22 +89,23 @@ def test_teams_read_in_place_and_learn_what_one_process_learns(
         assert_same(seen, alone)
 
 
-@pytest.mark.parametrize("model", ["gcn", "sage"])
-def test_hubs(tmp_path: Path, model: str) -> None:
+@pytest.mark.parametrize("model", [{"name": "gcn"}, {"name": "sage"}, {"name": "gat"}, {"name": "sage", "aggregate": "max"}])
+def test_hubs(tmp_path: Path, model: dict[str, Any]) -> None:
     """Every node has more neighbours, and feeds more, than are summed at once, among own rows as well as among mirrors."""
     graph = trainable_graph(tmp_path / "g", nodes=16, edges=16 * 3 * HUB_EDGES, without=("val",))
     parts = cut(graph, tmp_path, 2, np.arange(16) // 8)
-    settings, strategy = {"name": model, "hidden": 4}, {"name": "mini", "batch_size": 12}
+    settings, strategy = {**model, "hidden": 4}, {"name": "mini", "batch_size": 12}
     config = config_of(parts, 2, settings, strategy)
     assert all(all(worker) for worker in ways(config))
     np.testing.assert_allclose(steps(config), steps(config_of(graph.path, 1, settings, strategy)), rtol=2e-4, atol=2e-5)
 
 
-def test_neither_overlap_nor_batches_in_flight_change_a_bit(parts: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["sage", "gat", "gcn weighted"])
+def test_neither_overlap_nor_batches_in_flight_change_a_bit(parts: Path, tmp_path: Path, model: str) -> None:
     """Steps in flight read the lists of one graph at once."""
     stale = {"name": "stale", "staleness": 2}
     (first, *_), *others = (
-        learn_together(changed(config_of(parts, 4, settings_of("sage"), MINI, overlap=overlap), sync), tmp_path / f"{number}")
+        learn_together(changed(config_of(parts, 4, settings_of(model), MINI, overlap=overlap), sync), tmp_path / f"{number}")
         for number, (overlap, sync) in enumerate([(True, stale), (False, stale), (True, {**stale, "in_flight": 3})])
     )
     for team in others:
@@ -110,10 +115,13 @@ def test_neither_overlap_nor_batches_in_flight_change_a_bit(parts: Path, tmp_pat
 
 @pytest.mark.parametrize("wire", ["float32", "bfloat16"])
 @pytest.mark.parametrize("workers", [2, 4])
-def test_copies_give_the_same_gradients(parts: Path, monkeypatch: pytest.MonkeyPatch, workers: int, wire: str) -> None:
-    config = config_of(parts, workers, settings_of("gcn"), MINI, wire=wire)
+@pytest.mark.parametrize("model", ["gcn", "gate"])
+def test_copies_give_the_same_gradients(
+    parts: Path, monkeypatch: pytest.MonkeyPatch, model: str, workers: int, wire: str
+) -> None:
+    config = config_of(parts, workers, settings_of(model), MINI, wire=wire)
     in_place = steps(config)
-    monkeypatch.setattr(active, "through_map", lambda *_: None)
+    monkeypatch.setattr(active, "in_place", lambda *_: None)
     assert not any(through for worker in ways(config) for through in worker)
     copied = steps(config)
     # sums in another order may be rounded to another bfloat16, one part in 256 away
@@ -148,15 +156,17 @@ class Fickle(nn.Module):
             nn.init.constant_(weight, 0.1)
 
     def forward(self, views, x):
-        """Means of two nodes, on which it is tried, and maxima of all others."""
+        """Means of two nodes, on which it is tried; of all others it counts the neighbours, too."""
         first, second = (views, views) if isinstance(views, View) else views
-        how = "mean" if len(x) == 2 else "max"
-        return self.out(second.aggregate(Copy(), how, self.into(first.aggregate(Copy(), how, x)).relu()))
+        rows = self.into(first.aggregate(Copy(), "mean", x)).relu()
+        if len(x) > 2:
+            rows = rows * first.graph.neighbours.new_ones(len(first.graph.neighbours)).float().mean()
+        return self.out(second.aggregate(Copy(), "mean", rows))
 '''
 
 
 def test_a_model_that_shows_its_habits_late(graph: Graph, parts: Path, tmp_path: Path) -> None:
-    """Its layers are not listed when they are planned, so they are when it asks for maxima."""
+    """Its layers are not listed when they are planned, so they are when it asks for neighbours."""
     (tmp_path / "fickle.py").write_text(FICKLE)
     model = {"name": f"{tmp_path / 'fickle.py'}:Fickle"}
     config = config_of(parts, 2, model, MINI)
@@ -181,7 +191,7 @@ def look_on_cards(team: Team, config: RunConfig) -> list[bool]:
     with a_card_for(team) as carded:
         work = set_up(config.model_copy(update={"run": config.run.model_copy(update={"device": "cuda"})}), carded).work
         assert isinstance(work, TeamWork)
-        return [layer.sums is not None for plan in work.strategy.plans(1) for layer in plan.layers]
+        return [layer.in_place is not None for plan in work.strategy.plans(1) for layer in plan.layers]
 
 
 def test_cards_are_given_copied_lists(parts: Path) -> None:

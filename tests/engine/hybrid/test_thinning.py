@@ -15,13 +15,13 @@ from starling.comm.team import Team
 from starling.engine.hybrid.boundary import Boundary
 from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.chances import weighted_chances
-from starling.engine.hybrid.later_graph import LaterGraph
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.split_edges import PeerEdges, split_within_parts
 from starling.engine.hybrid.strategies import TeamGlobal
 from starling.engine.hybrid.traffic import make_traffic
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency
+from starling.nn.later_graph import LaterGraph
 from starling.store.parts import open_parts
 from starling.train.setup import set_up
 from starling.train.work import TeamWork

@@ -15,11 +15,11 @@ from starling.engine.hybrid.active import ActiveSet
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.split_edges import SplitEdges
 from starling.engine.hybrid.worker_graph import open_worker_graph
+from starling.kernels.adjacency import Lists
 from starling.kernels.frontier import FrontierPool
-from starling.kernels.mapped import Lists, MappedLists, sum_lists
 from starling.kernels.rows import rows_of
 from starling.kernels.sampling import take_all
-from starling.kernels.spmm import plain_sum
+from starling.kernels.spmm import Coefficients, weighted_sum
 from starling.store.parts import Parts
 from tests.support.parts import Case, build
 
@@ -44,23 +44,24 @@ def both_ways(parts: Parts, workers: int, targets: NDArray[Any], hops: int) -> l
     return run_threads(workers, work)
 
 
-def dense(lists: Lists, columns: int) -> NDArray[np.float64]:
-    """The sum over lists as a matrix."""
-    out = np.empty((lists.rows, columns))
-    sum_lists(lists, plain_sum(np.float64), rows_of(np.eye(columns)), rows_of(out))
+def dense(lists: Lists, columns: int, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum over lists as a matrix, with a weight an edge, or none."""
+    out, none = np.empty((lists.rows, columns)), np.empty(0)
+    weighted_sum(lists, Coefficients(weight, none, none, none), rows_of(np.eye(columns)), rows_of(out))
     return out
 
 
-def matrices(split: SplitEdges[Any], layer: WorkerLayer) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def matrices(layer: WorkerLayer, weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """All edges [destinations, rows], and the same as gathered from the transposed lists."""
     traffic, outputs = layer.traffic, layer.outputs
+    split: SplitEdges[Any] = layer.split(numbered=len(weight) > 0)
     forward, backward = np.zeros((outputs, traffic.rows)), np.zeros((traffic.rows, outputs))
-    forward[:, : traffic.owned] = dense(split.inner, traffic.owned)
-    backward[: traffic.owned] = dense(split.inner_turned(np.empty(0)), outputs)
+    forward[:, : traffic.owned] = dense(split.inner, traffic.owned, weight)
+    backward[: traffic.owned] = dense(split.inner.turned_for(weight), outputs, weight)
     for peer, edges in split.peers.items():
         mirrors = traffic.mirrors_of(peer)
-        forward[edges.rows, mirrors] = dense(edges.forward, mirrors.stop - mirrors.start)
-        backward[mirrors] = dense(edges.backward, outputs)
+        forward[edges.rows, mirrors] = dense(edges.forward, mirrors.stop - mirrors.start, weight)
+        backward[mirrors] = dense(edges.backward, outputs, weight)
     return forward, backward
 
 
@@ -80,13 +81,22 @@ def test_the_same_layers_either_way(tmp_path: Path, workers: int, seed: int) -> 
                 assert np.array_equal(ours, theirs)
             for name in ("offsets", "neighbours", "edge"):
                 assert np.array_equal(getattr(copied.block, name), getattr(in_place.block, name))
-            expected, _ = matrices(copied.split(numbered=False), copied)
-            forward, backward = matrices(in_place.split(numbered=False), in_place)
-            np.testing.assert_array_equal(forward, expected)
-            np.testing.assert_array_equal(backward.T, expected)
-            if in_place.sums is not None:
-                assert isinstance(in_place.sums.inner, MappedLists)
-                mapped += 1
+            if in_place.in_place is None:
+                continue
+            mapped += 1
+            lists, block = in_place.in_place.lists, copied.block
+            assert np.array_equal(lists.offsets, block.offsets)
+            assert np.array_equal(in_place.in_place.entries, block.edge)
+            for weight in (np.empty(0), draw.permutation(copied.edges) + 1.0):
+                expected = np.zeros((copied.outputs, len(copied.rows)))
+                row = np.repeat(np.arange(copied.outputs), np.diff(block.offsets))
+                np.add.at(expected, (row, block.neighbours), weight if len(weight) else 1)
+                for layer in (copied, in_place):
+                    forward, backward = matrices(layer, weight)
+                    np.testing.assert_array_equal(forward, expected)
+                    np.testing.assert_array_equal(backward.T, expected)
+                np.testing.assert_array_equal(dense(lists, len(copied.rows), weight), expected)
+                np.testing.assert_array_equal(dense(lists.transposed, copied.outputs, weight).T, expected)
     assert mapped > 0
 
 
@@ -94,7 +104,7 @@ def test_small_layers_are_copied(tmp_path: Path) -> None:
     """A row with one in-edge in a graph of four: the map would be longer than the list."""
     parts = build(Case(4, np.array([[0, 1], [1, 2], [2, 3]]), 1, np.zeros(4, np.int32)), tmp_path)
     ((layer,),) = both_ways(parts, 1, np.array([3]), 1)
-    assert layer[1].sums is None
+    assert layer[1].in_place is None
     assert layer[1].block.neighbours.tolist() == [1]
 
 
@@ -108,4 +118,4 @@ def test_sources_with_long_lists_are_copied(tmp_path: Path, workers: int) -> Non
     parts = build(Case(100, np.concatenate([hubs, ones]), workers, owner), tmp_path)
     ((_, in_place),) = both_ways(parts, workers, np.array([0]), 1)[0]
     assert in_place.edges == 109
-    assert in_place.sums is None
+    assert in_place.in_place is None

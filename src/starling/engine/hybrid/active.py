@@ -18,7 +18,7 @@ from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.engine.hybrid.plan import ActiveRows, WorkerLayer, listed_layer
 from starling.engine.hybrid.traffic import make_traffic
-from starling.engine.hybrid.whole_lists import through_map
+from starling.engine.hybrid.whole_lists import in_place
 from starling.engine.hybrid.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import Taken, take_all
@@ -68,10 +68,10 @@ class ActiveSet:
             taken = take_all(lists, own)
             return Block(taken.offsets, place[taken.neighbours], taken.entry, len(active.rows))
 
-        sums = through_map(self._graph, own, active, place, edges)
-        if sums is None:
+        where = in_place(self._graph, own, active, place, edges)
+        if where is None:
             return listed_layer(listed(), active.rows, len(own), active.traffic), active.reads
-        return WorkerLayer(listed, active.rows, len(own), active.traffic, edges, sums), active.reads
+        return WorkerLayer(listed, active.rows, len(own), active.traffic, edges, in_place=where), active.reads
 
     def _ask(self, own: NDArray[Any], found: NDArray[Any], wanted: Sequence[NDArray[Any]] | None) -> ActiveRows:
         """From the rows that a layer gives and those `found` to be read for it, the own ones first, to all that move for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 from starling.engine.hybrid.row_groups import RowGroup, row_groups
 from starling.engine.hybrid.split_edges import SplitEdges, split_edges, sums_of_lists
 from starling.engine.hybrid.traffic import Traffic
+from starling.kernels.adjacency import Adjacency
 from starling.nn.graph import LocalGraph
+from starling.nn.later_graph import EdgesInPlace
 from starling.nn.view import Size
 from starling.plan.batch import Block
+
+
+class SplitInPlace(EdgesInPlace, Protocol):
+    """A layer's edges, read where the whole graph's lie (`whole_lists.py`)."""
+
+    def split(self, *, numbered: bool) -> SplitEdges[Any]:
+        """By the owner of their source."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +36,15 @@ class WorkerLayer:
     """
 
     listed: Callable[[], Block]
-    """Makes the block. Sums and means over an edge-cut read `split` alone, so a layer that has one may never list its edges."""
+    """Makes the block. A layer that is thinned, or read in place, may never list its edges."""
     rows: NDArray[Any]
     outputs: int
     traffic: Traffic
     edges: int
-    sums: SplitEdges[Any] | None = None
-    """What `split` gives, scales for edges left out included, where it is known without the block."""
+    thinned: SplitEdges[Adjacency] | None = None
+    """What `split` gives where edges are left out, with scales that make up for them, known without the block."""
+    in_place: SplitInPlace | None = None
+    """Where the edges are not listed for the layer unless somebody asks for that."""
 
     @cached_property
     def block(self) -> Block:
@@ -42,8 +53,10 @@ class WorkerLayer:
 
     def split(self, *, numbered: bool) -> SplitEdges[Any]:
         """The edges by the owner of their source, with their numbers where edges have values of their own; made once."""
-        if self.sums is not None and not numbered:
-            return self.sums
+        if self.thinned is not None and not numbered:
+            return self.thinned
+        if self.in_place is not None:
+            return self.in_place.split(numbered=numbered)
         kept: SplitEdges[Any] | None = self.__dict__.get("_split")
         if kept is None or (numbered and not kept.inner.numbered):
             kept = split_edges(self.block.offsets, self.block.neighbours, self.traffic, numbered=numbered)
@@ -52,8 +65,8 @@ class WorkerLayer:
 
     def stands_for(self) -> NDArray[np.float32]:
         """How many edges those of each destination stand for together: some may make up for others that are left out."""
-        if self.sums is not None:
-            return self.sums.stands_for()
+        if self.thinned is not None:
+            return self.thinned.stands_for()
         offsets, scale = self.block.offsets, self.block.edge_scale
         return np.diff(offsets).astype(np.float32) if scale is None else sums_of_lists(scale, offsets)
 

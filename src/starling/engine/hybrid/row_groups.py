@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.engine.hybrid.traffic import Traffic
+from starling.kernels.adjacency import run_edges
 from starling.nn.excerpt import Excerpt, excerpt
 from starling.nn.graph import LocalGraph
 
@@ -71,22 +72,23 @@ def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> t
     turn = np.zeros(traffic.rows, np.int32)
     for place, worker in enumerate(senders):
         turn[traffic.mirrors_of(worker)] = place + 1
-    offsets, neighbours = graph.offsets.numpy(), graph.neighbours.numpy()
+    lists = graph.adjacency
     waits = turn[: graph.destinations].copy()  # a mirror that is a destination is read as one
-    _latest(offsets, neighbours, turn, waits)
+    run_edges(lists, 1, 1, _latest, turn, waits)
     ends = _group_ends(np.bincount(waits, minlength=len(senders) + 1))
     late = np.count_nonzero(waits > ends[-2]) if len(ends) > 1 else 0
     if late < max(LEAST_ROWS, 1) or len(waits) - late < LEAST_EARLY * len(waits):
         return ()
     group_of, found = np.searchsorted(ends, waits), []
+    reads = np.zeros((len(ends), traffic.rows), np.bool_)
+    run_edges(lists, 1, 1, _mark_sources, group_of, reads)
     for number, end in enumerate(ends):
-        rows, readers = np.flatnonzero(group_of == number), np.zeros(traffic.rows, np.bool_)
+        rows = np.flatnonzero(group_of == number)
         if end == 0 and len(rows) and rows[-1] == len(rows) - 1:
             sources = np.arange(traffic.owned)
         else:
-            _mark_sources(offsets, neighbours, rows, readers)
-            readers[rows] = False
-            sources = np.concatenate([rows, np.flatnonzero(readers)])
+            reads[number, rows] = False
+            sources = np.concatenate([rows, np.flatnonzero(reads[number])])
         stretches = _stretches(sources, turn, traffic, senders)
         found.append(RowGroup(rows, excerpt(graph, rows, sources), tuple(senders[:end]), stretches))
     repeated = sum(group.piece.graph.sources for group in found) - traffic.rows
@@ -126,17 +128,44 @@ def _stretches(
 
 
 @compiled
-def _latest(offsets: NDArray[np.int64], neighbours: NDArray[Any], turn: NDArray[np.int32], latest: NDArray[np.int32]) -> None:
+def _latest(
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    limit: int,
+    neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
+    turn: NDArray[np.int32],
+    latest: NDArray[np.int32],
+    start: int,
+    stop: int,
+) -> None:
     """Raise each row's turn to the latest of its neighbours'."""
-    for row in range(len(latest)):
-        for k in range(offsets[row], offsets[row + 1]):
+    for item in range(start, stop):
+        if end[item] - begin[item] > limit:
+            continue
+        row = owner[item] if len(owner) else item
+        for k in range(begin[item], end[item]):
             latest[row] = max(latest[row], turn[neighbours[k]])
 
 
 @compiled
 def _mark_sources(
-    offsets: NDArray[np.int64], neighbours: NDArray[Any], rows: NDArray[np.int64], marked: NDArray[np.bool_]
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    limit: int,
+    neighbours: NDArray[np.int32],
+    edges: NDArray[Any],
+    group_of: NDArray[np.int64],
+    reads: NDArray[np.bool_],
+    start: int,
+    stop: int,
 ) -> None:
-    for row in rows:
-        for k in range(offsets[row], offsets[row + 1]):
-            marked[neighbours[k]] = True
+    """Mark what each group's rows read."""
+    for item in range(start, stop):
+        if end[item] - begin[item] > limit:
+            continue
+        group = group_of[owner[item] if len(owner) else item]
+        for k in range(begin[item], end[item]):
+            reads[group, neighbours[k]] = True

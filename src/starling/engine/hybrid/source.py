@@ -6,6 +6,7 @@ Whatever depends on the whole graph (degrees by weight or relation, statistics o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from starling.core.times import no_later
 from starling.engine.features import DenseFeatures, Features, NoFeatures
 from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.later_graph import LaterGraph
 from starling.engine.hybrid.plan import WorkerLayer
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
 from starling.engine.node_rows import NodeRows
@@ -30,6 +30,7 @@ from starling.engine.source import SPLITS, SourceRequest, edge_tensor, prepared
 from starling.engine.typed_features import joined_features, shard_features
 from starling.kernels.loops import looped_rows
 from starling.nn.graph import NO_LOOPS, LocalGraph
+from starling.nn.later_graph import LaterGraph
 from starling.nn.view import Size
 from starling.store.parts import open_parts
 from starling.store.parts_manifest import PartsManifest
@@ -92,8 +93,10 @@ class WorkerSource(NodeRows):
         rows = self._row_tables(layer)
         if ratio_means:
             rows["counted"] = torch.from_numpy(layer.stands_for()).to(self.device)
-        if layer.sums is not None:
-            return LaterGraph(layer, set(self.edge_tables), rows, lambda: self._listed_graph(layer, rows, calls))
+        if layer.thinned is not None or layer.in_place is not None:
+            size = (layer.traffic.rows, layer.outputs, layer.edges)
+            listed = partial(self._listed_graph, layer, rows, calls)
+            return LaterGraph(*size, self.edge_tables, rows, listed, layer.in_place)
         return self._listed_graph(layer, rows, calls)
 
     def _listed_graph(self, layer: WorkerLayer, rows: dict[str, Tensor | None], calls: Calls) -> LocalGraph:

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.engine.hybrid.traffic import Traffic
-from starling.kernels.adjacency import Adjacency
-from starling.kernels.mapped import MappedLists
+from starling.kernels.adjacency import Adjacency, Lists
 
-Lists = TypeVar("Lists", bound=Adjacency | MappedLists)
+SomeLists = TypeVar("SomeLists", bound=Lists)
 """Edges as lists of their own, or read from those of the whole graph (`whole_lists.py`)."""
 
 
 @dataclass(frozen=True, eq=False)
-class PeerEdges(Generic[Lists]):
+class PeerEdges(Generic[SomeLists]):
     """In-edges from one worker's mirrors. `rows` are the destinations that have such; mirrors are numbered from 0.
 
     `scale` makes up for edges that are left out: 1 / the probability that one is there, one number or one an edge. `turned` is what
@@ -30,13 +29,13 @@ class PeerEdges(Generic[Lists]):
     """
 
     rows: NDArray[np.int64]
-    forward: Lists
+    forward: SomeLists
     destinations: int
     scale: float | NDArray[np.float32] = 1.0
-    turned: Lists | None = None
+    turned: SomeLists | None = None
 
     @cached_property
-    def backward(self) -> Lists:
+    def backward(self) -> SomeLists:
         """From the destinations (all of them, not only `rows`) to the mirrors."""
         if self.turned is not None:
             return self.turned
@@ -44,28 +43,19 @@ class PeerEdges(Generic[Lists]):
         turned = self.forward.transpose()
         rows = self.rows.astype(np.int32)[turned.neighbours]
         back = Adjacency(turned.offsets, rows, self.destinations, turned.edges, turned.numbered)
-        return cast("Lists", back)
+        return cast("SomeLists", back)
 
 
 @dataclass(frozen=True, eq=False)
-class SplitEdges(Generic[Lists]):
+class SplitEdges(Generic[SomeLists]):
     """All in-edges of a layer: those from own rows, and those from each worker's mirrors.
 
     Where parts leave out edges between them, `inner` are those within parts, and `between` those from own rows of other parts.
-    `turned` are the inner edges seen from their sources, where that is known.
     """
 
-    inner: Lists
-    peers: dict[int, PeerEdges[Lists]]
-    between: PeerEdges[Lists] | None = None
-    turned: Lists | None = None
-
-    def inner_turned(self, edge_values: NDArray[Any]) -> Lists:
-        """The inner edges seen from their sources, with their numbers where there are values to read by them."""
-        if self.turned is not None:
-            return self.turned
-        assert isinstance(self.inner, Adjacency)
-        return cast("Lists", self.inner.turned_for(edge_values))
+    inner: SomeLists
+    peers: dict[int, PeerEdges[SomeLists]]
+    between: PeerEdges[SomeLists] | None = None
 
     def stands_for(self) -> NDArray[np.float32]:
         """How many edges those of each destination stand for together: what is left out is made up for by `scale`."""
@@ -80,7 +70,6 @@ class SplitEdges(Generic[Lists]):
         kept: dict[int, tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]]] = self.__dict__.setdefault("_cuts", {})
         if row not in kept:
             assert self.between is None
-            assert self.turned is None
             count, inner = self.inner.rows, self.inner
             assert isinstance(inner, Adjacency)
             pieces = []

@@ -23,6 +23,7 @@ from starling.engine.hybrid.boundary import Boundary
 from starling.engine.hybrid.chances import Chances
 from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
 from starling.engine.hybrid.thinning import Thinning
+from starling.engine.hybrid.whole_lists import ReadsInPlace
 from starling.engine.hybrid.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.induced import take_within
@@ -139,18 +140,19 @@ class TeamGlobal(TeamStrategy):
 class TeamTargets(TeamStrategy):
     """Batches of the whole team's training nodes; each worker has those it owns. Batches are made of positions.
 
-    `in_place`: large layers with all neighbours are not listed, but summed over the graph's own lists.
+    `in_place`: what the model reads of large layers with all neighbours, where the graph's own lists are; they are not listed then.
     """
 
     def __init__(
-        self, hops: Sequence[HopSampler], targets: Batches, seed: int, *, in_place: bool = False, **common: Any
+        self, hops: Sequence[HopSampler], targets: Batches, seed: int, *, in_place: ReadsInPlace | None = None, **common: Any
     ) -> None:
         super().__init__(**common)
         self._hops, self._targets, self._seed = hops, targets, seed
         whole = self.boundary.probability == 1 and not self.graph.spread and any(isinstance(hop, AllNeighbours) for hop in hops)
-        self._in_place = in_place and whole and self.team.device.type == "cpu"  # on a card sums are made from listed edges
-        if self._in_place:
-            _ = self.graph.whole_split  # here, and not by two threads at once
+        self._in_place = False
+        if in_place is not None and whole and self.team.device.type == "cpu":  # on a card edges are listed
+            in_place.prepare(self.graph)
+            self._in_place = True
         positions = self.graph.position[self.train_rows]
         order = np.argsort(positions)
         self._positions, self._rows = positions[order], self.train_rows[order]
@@ -180,7 +182,12 @@ class TeamTargets(TeamStrategy):
 
 
 def team_mini(
-    settings: Mini.Settings, source: NeighbourSource, seed: int, threads: int | None, in_place: bool, common: Common
+    settings: Mini.Settings,
+    source: NeighbourSource,
+    seed: int,
+    threads: int | None,
+    in_place: ReadsInPlace | None,
+    common: Common,
 ) -> TeamTargets:
     """Targets in keyed order, all neighbours or a sample of them."""
     if settings.sampling == "layerwise":
@@ -308,12 +315,12 @@ def make_team_strategy(
     relations: tuple[str, ...] = (),
     types: int = 0,
     clusters: NDArray[Any] | None = None,
-    only_sums: bool = False,
+    in_place: ReadsInPlace | None = None,
     threads: int | None = None,
 ) -> TeamStrategy:
     """The strategy of a name for one worker of a team; refuses those that a team cannot compute together.
 
-    `only_sums`: the model asks for sums and means of neighbours' rows, and never for the edges themselves.
+    `in_place`: what the model reads of edges that need not be listed; None where it asks for the list.
     """
     common: Common = {
         "graph": graph,
@@ -328,7 +335,7 @@ def make_team_strategy(
         source = NeighbourSource(
             graph.incoming, graph.rows, graph.position, edge_weight, graph.in_degree, edge_type, relations, types
         )
-        return team_mini(settings, source, seed, threads, only_sums, common)
+        return team_mini(settings, source, seed, threads, in_place, common)
     if isinstance(settings, Cohesive.Settings):
         assert clusters is not None, "the run finds batches first"
         source = NeighbourSource(graph.incoming, graph.rows, graph.position, None, graph.in_degree)

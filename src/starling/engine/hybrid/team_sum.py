@@ -23,8 +23,7 @@ from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.row_blocks import touched
 from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
-from starling.kernels.mapped import sum_lists
-from starling.kernels.spmm import Coefficients
+from starling.kernels.spmm import Coefficients, weighted_sum
 from starling.nn.ops.arrays import accumulator, rows
 
 Blocks = Iterator[tuple[int, Tensor]]
@@ -52,7 +51,7 @@ class TeamSum:
         """The sums over own rows."""
         c, own = self.factors, self._own_scale
         out = torch.empty(self.split.inner.rows, x.shape[1], dtype=accumulator(x))
-        sum_lists(self.split.inner, Coefficients(c.edge, own, c.row, c.own), rows(x), rows(out))
+        weighted_sum(self.split.inner, Coefficients(c.edge, own, c.row, c.own), rows(x), rows(out))
         if self.split.between is not None:
             additions = Additions(out, {0: self.split.between.rows})
             additions.take(0, self._partial(self.split.between, own, x))
@@ -111,7 +110,7 @@ class TeamSum:
         c = self.factors
         own = torch.empty(self.exchange.traffic.owned, gradient.shape[1], dtype=gradient.dtype)
         factors = Coefficients(c.edge, self._own_scale, c.row, c.own)
-        sum_lists(self.split.inner_turned(c.edge), factors.transposed(), rows(gradient), rows(own))
+        weighted_sum(self.split.inner.turned_for(c.edge), factors.transposed(), rows(gradient), rows(own))
         if self.split.between is not None:
             self._turned(self.split.between, factors.source, gradient, own, add=True)
         return own
@@ -127,14 +126,14 @@ class TeamSum:
         c, (edge, scale) = self.factors, self._edge_factors(edges)
         row = _scaled(c.row[edges.rows] if len(c.row) else c.row, len(edges.rows), scale)
         partial = torch.empty(len(edges.rows), block.shape[1], dtype=accumulator(block))
-        sum_lists(edges.forward, Coefficients(edge, source, row, c.edge[:0]), rows(block), rows(partial))
+        weighted_sum(edges.forward, Coefficients(edge, source, row, c.edge[:0]), rows(block), rows(partial))
         return partial
 
     def _turned(self, edges: PeerEdges[Any], source: NDArray[Any], gradient: Tensor, into: Tensor, *, add: bool) -> None:
         """The gradients of a block of rows, written or added."""
         c, (edge, scale) = self.factors, self._edge_factors(edges)
         source = _scaled(source, edges.backward.rows, scale)
-        sum_lists(edges.backward, Coefficients(edge, c.row, source, c.edge[:0]), rows(gradient), rows(into), accumulate=add)
+        weighted_sum(edges.backward, Coefficients(edge, c.row, source, c.edge[:0]), rows(gradient), rows(into), accumulate=add)
 
     def _edge_factors(self, edges: PeerEdges[Any]) -> tuple[NDArray[Any], float]:
         """Factors of each edge, and of all: edges that make up for others, each by its own scale, have no weights."""

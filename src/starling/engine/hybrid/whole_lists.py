@@ -1,10 +1,13 @@
 """The edges of a planned layer without a copy: the whole graph's lists, read through a map from its rows to those of the layer.
 
-A copy would be made in several passes (taken, renumbered, split by owner, turned), each of 4 bytes an edge, for lists that are read
-twice. The map is 4 bytes a row of the graph, so small layers are copied.
+A copy would be made in several passes (taken, renumbered, split by owner, turned), each of 4 to 8 bytes an edge. The map is 4 bytes
+a row of the graph, so small layers are copied.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,33 +15,112 @@ from numpy.typing import NDArray
 from starling.engine.hybrid.plan import ActiveRows
 from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
 from starling.engine.hybrid.worker_graph import WorkerGraph
-from starling.kernels.mapped import MappedLists
+from starling.kernels.mapped import MappedLists, SeenFrom, entries_of, map_lists, shifts
 
 _MOST_SKIPPED = 6
 """Entries of the sources' lists for each edge of the layer, above which looking through them costs more than a copy."""
 
 
-def through_map(
-    graph: WorkerGraph, own: NDArray[np.int64], active: ActiveRows, place: NDArray[np.int32], edges: int
-) -> SplitEdges[MappedLists] | None:
-    """All in-edges of the rows `own`, split by the owner of their source; None where a copy is cheaper.
+@dataclass(frozen=True, eq=False)
+class LayerInPlace:
+    """All in-edges of the rows `own`, numbered list by list, as those of a copy would be.
 
-    `place` is where each of the graph's rows stands among the active ones, below zero for others; destinations come first.
+    `place` is where each of the graph's rows stands among the active ones, destinations first; it is below zero for others.
     """
-    if edges < graph.rows:
+
+    graph: WorkerGraph
+    own: NDArray[np.int64]
+    active: ActiveRows
+    place: NDArray[np.int32]
+
+    @cached_property
+    def lists(self) -> MappedLists:
+        """Of all destinations, hearing from all active rows."""
+        return map_lists(self.graph.adjacency, self.own, self.place, SeenFrom(self.active.rows, self.place))
+
+    def split(self, *, numbered: bool) -> SplitEdges[MappedLists]:
+        """The edges by the owner of their source."""
+        return self._numbered if numbered else self._unnumbered
+
+    @cached_property
+    def _unnumbered(self) -> SplitEdges[MappedLists]:
+        return self._split(numbered=False)
+
+    @cached_property
+    def _numbered(self) -> SplitEdges[MappedLists]:
+        return self._split(numbered=True)
+
+    def _split(self, *, numbered: bool) -> SplitEdges[MappedLists]:
+        graph, own, active, place, outputs = self.graph, self.own, self.active, self.place, len(self.own)
+        whole = graph.whole_layer.split(numbered=numbered)
+        shift = self._shift if numbered else None
+        inner = MappedLists(whole.inner, own, place, len(active.reads), shift, seen_from=SeenFrom(active.reads, place))
+        peers = {}
+        for peer, theirs in whole.peers.items():
+            listed = place[theirs.rows]
+            chosen = np.flatnonzero((listed >= 0) & (listed < outputs))
+            if len(chosen):
+                mirrors, here = graph.traffic.mirrors_of(peer), active.traffic.mirrors_of(peer)
+                rows, mine = active.rows[here] - mirrors.start, listed[chosen].astype(np.int64)
+                back = MappedLists(theirs.backward, rows, place, outputs, shift, by_place=True)
+                there = place[mirrors] - np.int32(here.start)
+                forward = MappedLists(theirs.forward, chosen, there, len(rows), None if shift is None else shift[mine])
+                peers[peer] = PeerEdges(mine, forward, outputs, turned=back)
+        return SplitEdges(inner, peers)
+
+    @property
+    def entries(self) -> NDArray[np.int64]:
+        """Of each edge its place in the graph's lists: edge tables are read by it."""
+        return entries_of(self.graph.incoming.offsets, self.own)
+
+    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> SomeInPlace:
+        """Some destinations, hearing from `sources` alone, both numbered anew."""
+        return SomeInPlace(self.lists.excerpt(rows, sources))
+
+    @cached_property
+    def _shift(self) -> NDArray[np.int64]:
+        """From an edge's number in the graph to that in the layer, by destination."""
+        return shifts(self.graph.incoming.offsets, self.own)
+
+
+@dataclass(frozen=True, eq=False)
+class SomeInPlace:
+    """The edges of some destinations of a layer."""
+
+    lists: MappedLists
+
+    @property
+    def entries(self) -> NDArray[np.int64]:
+        """Of each edge its place in the graph's lists."""
+        return entries_of(self.lists.lists.offsets, self.lists.chosen)
+
+    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> SomeInPlace:
+        """Some of these."""
+        return SomeInPlace(self.lists.excerpt(rows, sources))
+
+
+@dataclass(frozen=True)
+class ReadsInPlace:
+    """What a model reads of a layer's edges that need not be copied for it: sums by owner of the source, or whole lists."""
+
+    sums: bool
+    weights: bool
+    lists: bool
+
+    def prepare(self, graph: WorkerGraph) -> None:
+        """Make what layers share: once, and not by two threads at once."""
+        if self.sums:
+            whole = graph.whole_layer.split(numbered=self.weights)
+            _ = whole.inner.transposed if self.weights else whole.inner.transposed_unnumbered
+            _ = [edges.backward for edges in whole.peers.values()]
+        if self.lists:
+            _ = graph.adjacency.transposed
+
+
+def in_place(
+    graph: WorkerGraph, own: NDArray[np.int64], active: ActiveRows, place: NDArray[np.int32], edges: int
+) -> LayerInPlace | None:
+    """The layer of all in-edges of the rows `own`; None where a copy is cheaper."""
+    if edges < graph.rows or int(graph.heard_here[active.rows].sum()) > _MOST_SKIPPED * edges:
         return None
-    whole, outputs = graph.whole_split, len(own)
-    inner = MappedLists(whole.inner, own, place, len(active.reads))
-    turned = MappedLists(whole.inner.transposed_unnumbered, active.reads, place, outputs)
-    peers, looked_through = {}, turned.entries
-    for peer, theirs in whole.peers.items():
-        listed = place[theirs.rows]
-        chosen = np.flatnonzero((listed >= 0) & (listed < outputs))
-        if len(chosen):
-            mirrors, here = graph.traffic.mirrors_of(peer), active.traffic.mirrors_of(peer)
-            rows = active.rows[here] - mirrors.start
-            forward = MappedLists(theirs.forward, chosen, place[mirrors] - np.int32(here.start), len(rows))
-            back = MappedLists(theirs.backward, rows, place, outputs)
-            peers[peer] = PeerEdges(listed[chosen].astype(np.int64), forward, outputs, turned=back)
-            looked_through += back.entries
-    return SplitEdges(inner, peers, turned=turned) if looked_through <= _MOST_SKIPPED * edges else None
+    return LayerInPlace(graph, own, active, place)

@@ -19,7 +19,7 @@ from starling.core.manifest import Table
 from starling.engine.hybrid.plan import WorkerLayer, listed_layer
 from starling.engine.hybrid.split_edges import SplitEdges
 from starling.engine.hybrid.traffic import Traffic, make_traffic
-from starling.kernels.adjacency import NO_NUMBERS, Adjacency
+from starling.kernels.adjacency import NO_NUMBERS, Adjacency, adjacency
 from starling.kernels.csr import Csr
 from starling.plan.batch import Block
 from starling.store.graph import CsrTable
@@ -77,6 +77,16 @@ class WorkerGraph:
     def whole_split(self) -> SplitEdges[Adjacency]:
         """All edges by the owner of their source, made once."""
         return self.whole_layer.split(numbered=False)
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """`incoming` as kernels see it."""
+        return adjacency(self.incoming.offsets, self.incoming.neighbours.astype(np.int32, copy=False), self.rows)
+
+    @cached_property
+    def heard_here(self) -> NDArray[np.int32]:
+        """How many entries of `incoming` name each row."""
+        return np.bincount(self.incoming.neighbours, minlength=self.rows).astype(np.int32)
 
     def node_column(self, name: str) -> NDArray[Any]:
         """A node table of the owned rows, in memory."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.kernels.adjacency import Adjacency, adjacency
+from starling.kernels.adjacency import Adjacency, Lists, adjacency
 from starling.kernels.pairs import pair_backward, pair_scores
 from starling.kernels.scores import additive_backward, additive_scores, drop_edges, edge_dots
 from starling.kernels.softmax import softmax, softmax_backward
@@ -32,14 +32,14 @@ class EdgeDropout:
     position: NDArray[np.int64]
     row_position: NDArray[np.int64] | None = None
 
-    def apply(self, edges: Adjacency, weight: NDArray[Any], out: NDArray[Any]) -> None:
+    def apply(self, edges: Lists, weight: NDArray[Any], out: NDArray[Any]) -> None:
         """Write the weights that stay, scaled."""
         rows = self.position if self.row_position is None else self.row_position
         drop_edges(edges, weight, rows, self.position, self.key, self.probability, out)
 
 
 def attend_additive(
-    edges: Adjacency,
+    edges: Lists,
     x: Tensor,
     source: Tensor,
     target: Tensor,
@@ -60,7 +60,7 @@ def attend_additive(
 
 
 def attend_pairs(
-    edges: Adjacency,
+    edges: Lists,
     x: Tensor,
     target: Tensor,
     vector: Tensor,
@@ -77,11 +77,11 @@ def attend_pairs(
 
 class _AdditiveScores(Function):
     @staticmethod
-    def forward(ctx: Any, source: Tensor, target: Tensor, edge: Tensor | None, edges: Adjacency, slope: float) -> Tensor:
+    def forward(ctx: Any, source: Tensor, target: Tensor, edge: Tensor | None, edges: Lists, slope: float) -> Tensor:
         heads, kind = source.shape[1], source.dtype
         ctx.ends = (table(source, heads, kind), table(target, heads, kind), table(edge, heads, kind))
         ctx.edges, ctx.slope = edges, slope
-        score = torch.empty(len(edges.neighbours), heads, dtype=kind)
+        score = torch.empty(edges.entries, heads, dtype=kind)
         additive_scores(edges, ctx.ends[0], ctx.ends[1], ctx.ends[2], slope, score.numpy())
         return score
 
@@ -100,14 +100,14 @@ class _AdditiveScores(Function):
 
 class _PairScores(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, target: Tensor, vector: Tensor, edges: Adjacency, slope: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, target: Tensor, vector: Tensor, edges: Lists, slope: float) -> Tensor:
         ctx.arrays = (
             table(x, x.shape[1], x.dtype),
             table(target, x.shape[1], x.dtype),
             table(vector, vector.shape[1], x.dtype),
         )
         ctx.edges, ctx.slope = edges, slope
-        score = torch.empty(len(edges.neighbours), len(vector), dtype=x.dtype)
+        score = torch.empty(edges.entries, len(vector), dtype=x.dtype)
         pair_scores(edges, ctx.arrays[0], ctx.arrays[1], ctx.arrays[2], slope, score.numpy())
         return score
 
@@ -132,7 +132,7 @@ class _SoftmaxSum(Function):
         score: Tensor,
         own_score: Tensor | None,
         edge_rows: Tensor | None,
-        edges: Adjacency,
+        edges: Lists,
         dropout: EdgeDropout | None,
     ) -> tuple[Tensor, Tensor]:
         heads, kind = score.shape[1], score.dtype
@@ -162,7 +162,7 @@ class _SoftmaxSum(Function):
         nodes = gradient[:, : x.shape[1]]
         x_gradient = torch.empty_like(x)
         weighted_sum(edges.transposed, factors.transposed(), rows(nodes), rows(x_gradient))
-        score_gradient = torch.empty(len(edges.neighbours), heads, dtype=x.dtype)
+        score_gradient = torch.empty(edges.entries, heads, dtype=x.dtype)
         edge_dots(edges, factors, rows(nodes), rows(x), score_gradient.numpy())
         shift = -_row_dots(nodes, out[:, : x.shape[1]], heads)
         edge_gradient = None
@@ -197,7 +197,7 @@ def _row_dots(a: Tensor, b: Tensor, heads: int) -> Tensor:
 
 
 def _dropped(
-    edges: Adjacency, weight: NDArray[Any], own: NDArray[Any], dropout: EdgeDropout | None
+    edges: Lists, weight: NDArray[Any], own: NDArray[Any], dropout: EdgeDropout | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     if dropout is None:
         return weight, own

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.kernels.adjacency import Adjacency
+from starling.kernels.adjacency import Lists
 from starling.kernels.maximum import neighbour_max, neighbour_max_backward
 from starling.kernels.scores import edge_dots
 from starling.kernels.spmm import Coefficients, weighted_sum
@@ -17,7 +17,7 @@ from starling.nn.ops.arrays import accumulator, applied, array, rows
 
 
 def sum_neighbours(
-    adjacency: Adjacency,
+    adjacency: Lists,
     x: Tensor,
     *,
     edge_weight: Tensor | None = None,
@@ -30,7 +30,7 @@ def sum_neighbours(
     return result
 
 
-def sum_by_heads(adjacency: Adjacency, x: Tensor, edge_weight: Tensor, width: int) -> Tensor:
+def sum_by_heads(adjacency: Lists, x: Tensor, edge_weight: Tensor, width: int) -> Tensor:
     """Σ over neighbours with H weights an edge, [rows, width]; gradients reach `x` and `edge_weight` [E, H].
 
     Where `width` is H times that of x, every head sums all of x, side by side; where it is the H-th part, head h sums its columns
@@ -40,7 +40,7 @@ def sum_by_heads(adjacency: Adjacency, x: Tensor, edge_weight: Tensor, width: in
     return result
 
 
-def max_neighbours(adjacency: Adjacency, x: Tensor) -> Tensor:
+def max_neighbours(adjacency: Lists, x: Tensor) -> Tensor:
     """The largest value among the neighbours, [rows, F]; zero for a row without any."""
     result: Tensor = applied(_Maximum, x, adjacency)
     return result
@@ -58,7 +58,7 @@ class _WeightedSum(Function):
         ctx: Any,
         x: Tensor,
         edge_weight: Tensor | None,
-        adjacency: Adjacency,
+        adjacency: Lists,
         width: int,
         source_scale: Tensor | None = None,
         row_scale: Tensor | None = None,
@@ -86,7 +86,7 @@ class _WeightedSum(Function):
             x_gradient = into.to(ctx.stored)
         if ctx.needs_input_grad[1]:
             (x,) = ctx.saved_tensors
-            into = torch.empty(len(adjacency.neighbours), factors.heads, dtype=gradient.dtype)
+            into = torch.empty(adjacency.entries, factors.heads, dtype=gradient.dtype)
             edge_dots(adjacency, factors, rows(gradient), rows(x.to(gradient.dtype)), into.numpy())
             weight_gradient = into.reshape(weight_shape)
         return x_gradient, weight_gradient, *[None] * (len(ctx.needs_input_grad) - 2)
@@ -94,7 +94,7 @@ class _WeightedSum(Function):
 
 class _Maximum(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, adjacency: Adjacency) -> Tensor:
+    def forward(ctx: Any, x: Tensor, adjacency: Lists) -> Tensor:
         shape = (adjacency.rows, x.shape[1])
         out, winner = torch.empty(shape, dtype=accumulator(x)), torch.empty(shape, dtype=torch.int64)
         neighbour_max(adjacency, rows(x), out.numpy(), winner.numpy())
