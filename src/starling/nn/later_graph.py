@@ -85,7 +85,7 @@ class LaterGraph(LocalGraph):
     @property
     def offsets(self) -> Tensor:
         """Known in place, or listed."""
-        return self.listed.offsets if self.in_place is None else torch.from_numpy(self.in_place.lists.offsets)
+        return self.listed.offsets if self.in_place is None else torch.from_numpy(self.in_place.lists.offsets).to(self.device)
 
     @property
     def neighbours(self) -> Tensor:
@@ -96,8 +96,8 @@ class LaterGraph(LocalGraph):
         """In place, or listed."""
         if self.in_place is None:
             return self.listed.neighbours[edges]
-        numbers = np.arange(self.edges)[edges] if isinstance(edges, slice) else edges.numpy()
-        return torch.from_numpy(self.in_place.lists.neighbours_at(numbers))
+        numbers = np.arange(self.edges)[edges] if isinstance(edges, slice) else edges.cpu().numpy()
+        return torch.from_numpy(self.in_place.lists.neighbours_at(numbers)).to(self.device)
 
     @property
     def edge_scale(self) -> Tensor | None:
@@ -143,4 +143,4 @@ class LaterGraph(LocalGraph):
     @cached_property
     def _entries(self) -> Tensor:
         assert self.in_place is not None
-        return torch.from_numpy(self.in_place.entries)
+        return torch.from_numpy(self.in_place.entries).to(self.device)

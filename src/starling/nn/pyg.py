@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from starling.core.errors import InputError, MissingExtra, nearest
+from starling.nn.excerpt import Excerpt
 from starling.nn.view import View
 
 
@@ -23,12 +24,15 @@ class PygLayer(nn.Module):
         """Rows of the sources → rows of the destinations."""
         if view.exchange.spread:
             raise InputError("Expected an edge-cut for a PyG convolution, whose sums cannot be split, got a vertex-cut.")
-        graph, rows = view.graph, view.exchange.pull(h)
-        if rows.dtype == torch.bfloat16:
-            rows = rows.float()
+        (result,) = view.on_lists(h, self._on_lists)
+        return result
+
+    def _on_lists(self, piece: Excerpt, rows: Tensor) -> tuple[Tensor, ...]:
+        """What the convolution makes of some destinations' edges, and the rows of all their sources."""
+        graph, rows = piece.graph, rows.float() if rows.dtype == torch.bfloat16 else rows
         edges = torch.stack([graph.neighbours_at(slice(None)).long(), graph.edge_destination])
         result: Tensor = self.convolution((rows, rows[: graph.destinations]), edges)
-        return result.clone()  # the stack's activation writes into a layer's rows, and these may be PyG's to keep
+        return (result.clone(),)  # the stack's activation writes into a layer's rows, and these may be PyG's to keep
 
 
 def pyg_layer(name: str, fan_in: int, fan_out: int, options: dict[str, Any]) -> PygLayer:

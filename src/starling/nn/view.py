@@ -74,12 +74,8 @@ class View:
         if not exchange.spread:
             return out
         if log_sum:  # only sums over attributes of edges lie beside those over nodes
-            return exchange.push_softmax(out, log_sum[0], rows.shape[1] if isinstance(gather, Attention) else out.shape[1])
-        if reduce != "max":
-            return exchange.push_sum(out)
-        absent = (self.graph.local_degree == 0)[:, None]  # a zero for "no edge here" must not beat others' negative maxima
-        whole = exchange.push_max(out.masked_fill(absent, -torch.inf))
-        return whole.masked_fill(whole == -torch.inf, 0.0)
+            return exchange.push_softmax(out, log_sum[0], node_columns(gather, rows, out))
+        return unmasked(exchange.push_max(out)) if reduce == "max" else exchange.push_sum(out)
 
     def widened(self, gather: Gather, rows: Tensor) -> Tensor:
         """Copies are widened as they are read; all others reckon in float32 from here on."""
@@ -93,6 +89,8 @@ class View:
 
         def work(piece: Excerpt, rows: Tensor) -> tuple[Tensor, ...]:
             out, log_sum = Gathering(piece.graph, self.moment, spread).reduce(piece.of(gather), reduce, rows)
+            if spread and reduce == "max":  # a zero for "no edge here" must not beat others' negative maxima
+                out = out.masked_fill((piece.graph.local_degree == 0)[:, None], -torch.inf)
             return (out, log_sum) if spread and log_sum is not None else (out,)
 
         return work
@@ -137,3 +135,13 @@ class View:
             raise InputError(f"Expected a row for each of {self.graph.sources:,} sources, got {len(rows):,}.")
         if self.exchange.spread and reduce == "mean" and self.graph.degree is None and not isinstance(gather, ByRelation):
             raise InputError("Expected the whole graph's 'degree' for a mean over a vertex-cut, got none.")
+
+
+def node_columns(gather: Gather, rows: Tensor, out: Tensor) -> int:
+    """How many columns of a softmax's sums are over nodes; sums over attributes of edges follow."""
+    return rows.shape[1] if isinstance(gather, Attention) else out.shape[1]
+
+
+def unmasked(maxima: Tensor) -> Tensor:
+    """Zero for rows that no worker has an in-edge of."""
+    return maxima.masked_fill(maxima == -torch.inf, 0.0)

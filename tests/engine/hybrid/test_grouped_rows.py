@@ -43,20 +43,23 @@ MODELS: dict[str, dict[str, Any]] = {
     "rgat within": {"name": "rgat", "hidden": 8, "heads": 2, "softmax": "within"},
     "sage max": {"name": "sage", "hidden": 8, "aggregate": "max", "dropout": 0.2, "inner": 1},
     "sage lstm": {"name": "sage", "hidden": 8, "aggregate": "lstm"},
+    "sage by relation": {"name": "sage", "hidden": 8, "relational": True, "dropout": 0.2},
+    "gat by relation": {"name": "gat", "hidden": 8, "heads": 2, "relational": True, "attention_dropout": 0.2},
+    "pyg": {"name": "pyg:SAGEConv", "hidden": 8},
 }
 STRATEGIES: dict[str, dict[str, Any]] = {
     "global": {"name": "global"},
     "sampled": {"name": "mini", "batch_size": 20, "fanouts": [3, 2, 2]},
     "cluster": {"name": "cluster", "clusters": 5, "clusters_per_step": 2, "boundary_hops": 1},
 }
-WHOLE_LISTS = {"sage lstm", "rgat within"}
+WHOLE_LISTS = {"sage lstm", "rgat within", "pyg"}
 CASES = [
     (model, strategy, kind, workers)
     for model in MODELS
     for strategy in STRATEGIES
     for kind in ("edge-cut", "vertex-cut")
     for workers in ((2, 4) if strategy == "global" else (4,))
-    if kind == "edge-cut" or not (strategy == "sampled" or model in WHOLE_LISTS)
+    if kind == "edge-cut" or not (strategy == "sampled" or model in WHOLE_LISTS or "by relation" in model)
 ]
 
 
@@ -68,13 +71,16 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(row_groups, "LEAST_EARLY", 0.0)
     monkeypatch.setattr(row_groups, "LEAST_SHARE", 0.0)
     monkeypatch.setattr(row_groups, "LEAST_EDGES", 0)
-    real = view.compute_by_groups
 
-    def compute(exchange: TeamExchange, groups: tuple[RowGroup, ...], *given: Any, **more: Any) -> Any:
-        counts.append(len(groups))
-        return real(exchange, groups, *given, **more)
+    def counting(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(exchange: TeamExchange, groups: tuple[RowGroup, ...], *given: Any, **more: Any) -> Any:
+            counts.append(len(groups))
+            return compute(exchange, groups, *given, **more)
 
-    monkeypatch.setattr(view, "compute_by_groups", compute)
+        return counted
+
+    monkeypatch.setattr(view, "compute_by_groups", counting(view.compute_by_groups))
+    monkeypatch.setattr(view, "compute_and_push", counting(view.compute_and_push))
     return counts
 
 
@@ -106,6 +112,8 @@ def test_groups_learn_what_one_process_learns(
     kind: str,
     workers: int,
 ) -> None:
+    if model == "pyg":
+        pytest.importorskip("torch_geometric")
     expected = alone(model, strategy)
     assert not counted
     config = config_of(parts[kind], workers, MODELS[model], strategy_of(strategy, MODELS[model]))
@@ -128,7 +136,7 @@ def test_neither_the_order_of_arrival_nor_overlap_changes_a_bit(
     assert max(counted) > 1
 
 
-@pytest.mark.parametrize("model", ["gat", "gate", "sage lstm"])
+@pytest.mark.parametrize("model", ["gat", "gate", "sage lstm", "sage by relation"])
 def test_groups_have_the_gradients_of_whole_layers(
     parts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, counted: list[int], model: str
 ) -> None:
@@ -274,6 +282,97 @@ def test_rows_wait_for_the_last_worker_that_they_read_from(monkeypatch: pytest.M
     assert len(groups()) == 2
     monkeypatch.setattr(row_groups, "LEAST_ROWS", 3)
     assert groups() == []
+
+
+def test_mirrors_are_a_group_of_their_own_before_own_rows_that_wait_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vertex-cut: rows 0 to 2 are own, row 3 mirrors one of worker 1, and all have in-edges; row 2 reads the mirror."""
+    graph = local_graph(torch.tensor([0, 1, 2, 3, 4]), torch.tensor([1, 0, 3, 0]), 4, outputs=3)
+    traffic = make_traffic(3, [np.empty(0, np.int64)] * 2, [0, 1])
+
+    def groups() -> list[tuple[list[int], tuple[int, ...], bool]]:
+        return [(group.rows.tolist(), group.waits_for, group.pushed) for group in row_groups.row_groups(graph, traffic, [1])]
+
+    assert groups() == [([0, 1], (), False), ([3], (1,), True), ([2], (1,), False)]
+    monkeypatch.setattr(row_groups, "LEAST_EARLY", 2.0)  # a push that flies beside row 2 pays in any case
+    assert len(groups()) == 3
+    monkeypatch.setattr(row_groups, "LEAST_ROWS", 2)  # too few mirrors, and too few rows behind them
+    monkeypatch.setattr(row_groups, "LEAST_EARLY", 0.0)
+    assert groups() == [([0, 1], (), False), ([2, 3], (1,), False)]
+
+
+KINDS: dict[str, tuple[Callable[[], Gather], Reduce]] = {
+    "sum": (lambda: Messages(lambda source, _edges, target: source + target), "sum"),
+    "max": (Copy, "max"),
+    "softmax": (lambda: Messages(lambda source, _edges, target: (source * target, source)), "softmax"),
+}
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_push_flies_while_own_rows_are_computed(monkeypatch: pytest.MonkeyPatch, kind: str, overlap: bool) -> None:
+    """Two workers own three rows each and mirror the other's last, to which both have in-edges: by hand, who does what when.
+
+    Forward: own rows that read own ones; mirrors, which leave; own rows that read mirrors. Backward the same from the end: what
+    mirrors need leaves before own rows' gradients are made, and is waited for after them.
+    """
+    make, reduce = KINDS[kind]
+    offsets, neighbours = torch.tensor([0, 1, 2, 4, 6]), torch.tensor([1, 0, 3, 2, 0, 1])
+    events: list[list[str]] = [[], []]
+
+    def layer_of(team: Team) -> TeamView:
+        nobody, last, peer = np.empty(0, np.int64), np.array([2]), 1 - team.rank
+        traffic = make_traffic(3, [last if other == peer else nobody for other in range(2)], [int(w == peer) for w in range(2)])
+        graph = local_graph(offsets, neighbours, 4, outputs=3)
+        exchange = TeamExchange(team, traffic, Calls(0), spread=True, outputs=3)
+        layer = listed_layer(
+            Block(offsets.numpy(), neighbours.numpy().astype(np.int32), NO_NUMBERS, 4), np.arange(4), 3, traffic
+        )
+        return TeamView(graph, exchange, layer=layer, overlap=overlap)
+
+    send = TeamExchange.send_block
+
+    def send_block(self: TeamExchange, peer: int, block: Tensor, tag: int) -> None:
+        events[self.team.rank].append("send")
+        send(self, peer, block, tag)
+
+    monkeypatch.setattr(TeamExchange, "send_block", send_block)
+
+    def work(team: Team) -> Tensor:
+        mine, told = layer_of(team), events[team.rank]
+        rows = (torch.tensor([[1.0], [-2.0], [0.5]]) * (1 + team.rank)).requires_grad_()
+        real = mine.reduction(make(), reduce)
+
+        def noted(piece: Excerpt, given: Tensor) -> tuple[Tensor, ...]:
+            assert isinstance(piece.rows, slice)
+            first = piece.rows.start
+            told.append(f"rows {first}:{piece.rows.stop}")
+            results = real(piece, given)
+            results[0].register_hook(lambda _: told.append(f"back {first}"))  # type: ignore[no-untyped-call]
+            return results
+
+        monkeypatch.setattr(mine, "reduction", lambda *_: noted)
+        out = mine.aggregate(make(), reduce, rows)
+        told.append("done")
+        (out * torch.tensor([[1.0], [2.0], [3.0]])).sum().backward()  # type: ignore[no-untyped-call]
+        return out.detach()
+
+    found = run_threads(2, work)
+    forward = ["rows 0:2", "rows 3:4", "send", "rows 2:3"] if overlap else ["rows 0:2", "rows 3:4", "rows 2:3", "send"]
+    for told in events:
+        assert told[: told.index("done")] == forward
+        assert [event for event in told[told.index("done") :] if event.startswith("back")] == ["back 2", "back 3", "back 0"]
+    # row 2 of either hears from here: the mirror and itself; from there, where it is a mirror: rows 0 and 1
+    x = [torch.tensor([[1.0], [-2.0], [0.5]]), torch.tensor([[2.0], [-4.0], [1.0]])]
+    for rank, out in enumerate(found):
+        own, other = x[rank], x[1 - rank]
+        sources = torch.cat([other[2:], own[2:], other[:2]])
+        if kind == "sum":
+            expected = (sources + own[2]).sum()
+        elif kind == "max":
+            expected = sources.max()
+        else:
+            expected = ((sources * own[2]).softmax(0) * sources).sum()
+        torch.testing.assert_close(out[2, 0], expected)
 
 
 def test_inner_rows_that_come_first_are_read_where_they_lie() -> None:

@@ -21,7 +21,8 @@ from torch.autograd.function import once_differentiable
 from starling.comm.team import Team
 from starling.engine.hybrid.additions import Additions
 from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.push_softmax import PushSoftmax
+from starling.engine.hybrid.push_softmax import SoftmaxPush
+from starling.engine.hybrid.pushes import MaxPush, SumPush
 from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.rows import gather_rows
 from starling.nn.ops.arrays import applied, has_kernels
@@ -62,24 +63,15 @@ class TeamExchange:
 
     def push_sum(self, partial: Tensor) -> Tensor:
         """Partial sums of own rows and mirrors → whole sums of the own destinations."""
-        if not self.spread:
-            return partial
-        result: Tensor = applied(_PushSum, partial, self, self.calls.forward())
-        return result
+        return SumPush(self).of_all(partial) if self.spread else partial
 
     def push_max(self, partial: Tensor) -> Tensor:
         """Partial maxima of own rows and mirrors → whole maxima of the own destinations."""
-        if not self.spread:
-            return partial
-        result: Tensor = applied(_PushMax, partial, self, self.calls.forward())
-        return result
+        return MaxPush(self).of_all(partial) if self.spread else partial
 
     def push_softmax(self, partial: Tensor, log_sum: Tensor, node_columns: int) -> Tensor:
         """Softmax-weighted sums over the edges here, with their log-sums → over all edges of the own destinations."""
-        if not self.spread:
-            return partial
-        result: Tensor = applied(PushSoftmax, partial, log_sum, self, node_columns, self.calls.forward())
-        return result
+        return SoftmaxPush(self, (partial, log_sum), node_columns).of_all(partial, log_sum) if self.spread else partial
 
     def all_sum(self, values: Tensor) -> Tensor:
         """Sums over all workers, whose gradients are summed too."""
@@ -202,62 +194,6 @@ class _Pull(Function):
         own = gradient[: exchange.traffic.owned].clone()
         exchange.add_for_own(own, coming)
         return own, None, None
-
-
-class _PushSum(Function):
-    @staticmethod
-    def forward(ctx: Any, partial: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
-        ctx.exchange, ctx.tag = exchange, tag
-        coming = exchange.receive_for_own(partial, tag)
-        exchange.send_mirrors(partial, tag)
-        own = partial[: exchange.traffic.owned].clone()
-        exchange.add_for_own(own, coming)
-        return own[: exchange.outputs].clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
-        coming = exchange.receive_mirrors(gradient, tag)
-        whole = gradient.new_zeros(exchange.traffic.rows, gradient.shape[1])
-        whole[: exchange.outputs] = gradient
-        exchange.send_own(whole, tag)
-        return exchange.fill_mirrors(whole, coming), None, None
-
-
-class _PushMax(Function):
-    """The gradient goes to the first worker, in the order of ranks with the owner first, that holds the maximum."""
-
-    @staticmethod
-    def forward(ctx: Any, partial: Tensor, exchange: TeamExchange, tag: int) -> Tensor:
-        ctx.exchange, ctx.tag = exchange, tag
-        coming = exchange.receive_for_own(partial, tag, ranked=True)
-        exchange.send_mirrors(partial, tag)
-        best = partial[: exchange.traffic.owned].clone()
-        winner = torch.full(best.shape, exchange.team.rank, device=best.device)
-        for peer, block in coming:
-            index = exchange.traffic.sent_to(peer, best.device)
-            given, before = block.to(best.dtype), best[index]
-            best[index] = torch.maximum(given, before)
-            winner[index] = torch.where(given > before, peer, winner[index])
-        ctx.winner = winner[: exchange.outputs]
-        return best[: exchange.outputs].clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
-        coming = exchange.receive_mirrors(gradient, tag)
-        whole = gradient.new_zeros(exchange.traffic.rows, gradient.shape[1])
-        winner = torch.full((exchange.traffic.owned, gradient.shape[1]), -1, device=gradient.device)
-        whole[: exchange.outputs], winner[: exchange.outputs] = gradient, ctx.winner
-        for peer in exchange.team.peers:
-            index = exchange.traffic.sent_to(peer, gradient.device)
-            if len(index):
-                exchange.send_block(peer, whole[index] * (winner[index] == peer), tag)
-        exchange.depart(whole)
-        whole[: exchange.traffic.owned] *= winner == exchange.team.rank
-        return exchange.fill_mirrors(whole, coming), None, None
 
 
 class _AllSum(Function):

@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 
 from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.exchange import TeamExchange
+from starling.engine.hybrid.pushes import Push
 from starling.engine.hybrid.row_groups import OWN, RowGroup, Stretch
 from starling.kernels.rows import add_rows
 from starling.nn.excerpt import Excerpt
@@ -37,16 +38,50 @@ def compute_by_groups(
     overlap: bool,
 ) -> tuple[Tensor, ...]:
     """What `work` makes of all groups, in the order of destinations."""
-    journey = _Journey(exchange, exchange.calls.forward(), overlap)
-    own, token = applied(_Depart, rows, journey)
     blocks: dict[int, Tensor] = {}
-    made = []
+    made = list(_computed(_Journey(exchange, exchange.calls.forward(), overlap), groups, rows, work, blocks))
+    return _joined(groups, made, blocks)
+
+
+def compute_and_push(
+    exchange: TeamExchange,
+    groups: Sequence[RowGroup],
+    rows: Tensor,
+    work: ListWork,
+    push_of: Callable[[tuple[Tensor, ...]], Push],
+    *,
+    overlap: bool,
+) -> Tensor:
+    """The same where a group is pushed: what `push_of` its results joins of all workers' own destinations."""
+    blocks: dict[int, Tensor] = {}
+    journey = _Journey(exchange, exchange.calls.forward(), overlap)
+    made, push, token, mirrors = [], None, None, None
+    for group, results in zip(groups, _computed(journey, groups, rows, work, blocks), strict=True):
+        if not group.pushed:
+            made.append(results)
+            continue
+        push, mirrors = push_of(results), results
+        token = push.start(*results) if overlap else None
+    assert push is not None
+    assert mirrors is not None
+    token = push.start(*mirrors) if token is None else token
+    return push.finish(token, *_joined([group for group in groups if not group.pushed], made, blocks))
+
+
+def _computed(
+    journey: _Journey, groups: Sequence[RowGroup], rows: Tensor, work: ListWork, blocks: dict[int, Tensor]
+) -> Iterator[tuple[Tensor, ...]]:
+    """Each group's results, when the rows that it reads have come; `blocks` gets what came."""
+    own, token = applied(_Depart, rows, journey)
     for group in groups:
         for worker in group.waits_for[len(blocks) :]:
             blocks[worker] = applied(_Arrive, token, journey, worker)
-        made.append(work(group.piece, _sources_of(journey, group, own, token, blocks)))
-    for worker in exchange.senders[len(blocks) :]:  # read by nobody, but their gradients are waited for
+        yield work(group.piece, _sources_of(journey, group, own, token, blocks))
+    for worker in journey.senders[len(blocks) :]:  # read by nobody, but their gradients are waited for
         blocks[worker] = applied(_Arrive, token, journey, worker)
+
+
+def _joined(groups: Sequence[RowGroup], made: Sequence[tuple[Tensor, ...]], blocks: dict[int, Tensor]) -> tuple[Tensor, ...]:
     places = [torch.from_numpy(group.rows) for group in groups]
     return tuple(applied(_Join, places, *parts, *blocks.values()) for parts in zip(*made, strict=True))
 
@@ -84,6 +119,11 @@ class _Journey:
         self._returning: Iterator[tuple[int, Tensor]] | None = None
         self._not_sent: dict[int, Tensor] = {}
         self._for_own: list[tuple[NDArray[np.int64], Tensor]] = []
+
+    @property
+    def senders(self) -> list[int]:
+        """Whose rows come, in the order in which they are waited for."""
+        return self._exchange.senders
 
     def depart(self, rows: Tensor) -> None:
         """Ask for others' rows, and send own ones."""

@@ -7,15 +7,14 @@ product of the gradient with the whole sum: from these a mirror knows its weight
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.pushes import Push
 from starling.nn.ops.arrays import split_columns
 
 if TYPE_CHECKING:
@@ -55,18 +54,31 @@ class _Columns:
         return message[:, :-width].to(dtype), log_sum.to(dtype)
 
 
-class PushSoftmax(Function):
-    """Weighted sums and log-sums of own rows and mirrors → weighted sums over all edges of the own destinations."""
+class SoftmaxPush(Push):
+    """Weighted sums and log-sums, rows as wide as those `like` them [N, F] and [N, H].
 
-    @staticmethod
-    def forward(ctx: Any, partial: Tensor, log_sum: Tensor, exchange: TeamExchange, node_columns: int, tag: int) -> Tensor:
-        """Add what mirrors have, in the order of ranks."""
-        columns = _Columns(log_sum.shape[1], node_columns, exchange.wire == "bfloat16" and partial.dtype == torch.float32)
-        owned, message = exchange.traffic.owned, columns.pack(partial, log_sum)
-        coming = exchange.receive_for_own(message, tag, ranked=True)
-        exchange.send_mirrors(message, tag)
-        out, whole = partial[:owned].clone(), log_sum[:owned].clone()
-        for peer, block in coming:
+    Head h's columns are the h-th of H equal stretches of the first `node_columns`, and of the others.
+    """
+
+    def __init__(self, exchange: TeamExchange, like: tuple[Tensor, Tensor], node_columns: int) -> None:
+        super().__init__(exchange)
+        rows, log_sum = like
+        narrow = exchange.wire == "bfloat16" and rows.dtype == torch.float32
+        self._columns = _Columns(log_sum.shape[1], node_columns, narrow)
+
+    def message(self, mirrors: Sequence[Tensor]) -> Tensor:
+        """Both side by side."""
+        return self._columns.pack(*mirrors)
+
+    def kept_of_mirrors(self, mirrors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Both."""
+        return mirrors
+
+    def joined(self, own: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+        """What mirrors have is added by its share of the whole, in the order of ranks."""
+        exchange, columns, (partial, log_sum) = self.exchange, self._columns, own
+        out, whole = partial.clone(), log_sum.clone()
+        for peer, block in self.coming:
             index = exchange.traffic.sent_to(peer, out.device)
             given, given_log = columns.unpack(block, out.dtype)
             before = whole[index]
@@ -75,28 +87,27 @@ class PushSoftmax(Function):
             out[index] = out[index] * kept + given * added
             whole[index] = total
         out = out[: exchange.outputs].clone()
-        ctx.exchange, ctx.columns, ctx.tag = exchange, columns, tag
-        ctx.save_for_backward(partial, log_sum, out, whole)
-        return out
+        return out, (partial, log_sum, out, whole)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Bring mirrors what their weights and gradients follow from."""
-        exchange, columns, tag = ctx.exchange, ctx.columns, Calls.backward(ctx.tag)
-        partial, log_sum, out, whole = ctx.saved_tensors
-        width, owned = gradient.shape[1], exchange.traffic.owned
-        own = gradient.new_zeros(owned, width + columns.heads)
-        own[: exchange.outputs, :width], own[: exchange.outputs, width:] = gradient, columns.dots(gradient, out)
-        message = columns.pack(own, whole)
-        coming = exchange.receive_mirrors(message, tag)
-        exchange.send_own(message, tag)
-        rows = message.new_empty(exchange.traffic.rows, message.shape[1])
-        known, total = columns.unpack(exchange.fill_mirrors(rows, coming), gradient.dtype)
-        known[:owned], total[:owned] = own, whole
-        given, dots, share = known[:, :width], known[:, width:], _share(log_sum, total)
+    def own_gradients(self, gradient: Tensor, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Mirrors are sent what their weights and gradients follow from."""
+        columns, (partial, log_sum, out, whole) = self._columns, kept
+        given, dots = self.of_own(gradient), self.of_own(columns.dots(gradient, out))
+        self.send_back(columns.pack(torch.cat([given, dots], 1), whole))
+        return self._gradients(partial, log_sum, given, dots, whole)
+
+    def mirrors_gradients(self, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """From what was sent."""
+        columns, (partial, log_sum) = self._columns, kept
+        width = partial.shape[1]
+        like = columns.pack(partial.new_empty(0, width + columns.heads), log_sum[:0])
+        known, total = columns.unpack(self.returned(like), partial.dtype)
+        return self._gradients(partial, log_sum, known[:, :width], known[:, width:], total)
+
+    def _gradients(self, partial: Tensor, log_sum: Tensor, given: Tensor, dots: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        columns, share = self._columns, _share(log_sum, total)
         log_gradient = share * (columns.dots(given, partial) - dots)
-        return given * columns.of_heads(share, width), log_gradient, None, None, None
+        return given * columns.of_heads(share, given.shape[1]), log_gradient
 
 
 def _share(log_sum: Tensor, total: Tensor) -> Tensor:

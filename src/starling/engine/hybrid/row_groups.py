@@ -3,7 +3,7 @@
 Attention, maxima, relations, LSTMs and Python gathers need all in-edges of a row at once, so they cannot be begun edge by edge as
 sums can. But a group of rows is complete when the last worker that it reads from has sent: it is computed then, as a small graph of
 its own (nn/excerpt.py), while messages for later groups fly. Parts have inner rows first, so that the first group is mostly one
-stretch of rows, and nothing is copied for it.
+stretch of rows, and nothing is copied for it. On a vertex-cut mirrors are a group of their own, before own rows that wait as long.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class RowGroup:
     piece: Excerpt
     waits_for: tuple[int, ...]
     stretches: tuple[Stretch, ...]
+    pushed: bool = False
+    """Whether these are mirrors, whose results go to their owners while the groups behind are computed."""
 
     @cached_property
     def reads_own_as_they_are(self) -> bool:
@@ -76,10 +78,16 @@ def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> t
     waits = turn[: graph.destinations].copy()  # a mirror that is a destination is read as one
     run_edges(lists, 1, 1, _latest, turn, waits)
     ends = _group_ends(np.bincount(waits, minlength=len(senders) + 1))
-    late = np.count_nonzero(waits > ends[-2]) if len(ends) > 1 else 0
-    if late < max(LEAST_ROWS, 1) or len(waits) - late < LEAST_EARLY * len(waits):
+    group_of, pushed, found = np.searchsorted(ends, waits), -1, []
+    late = group_of == len(ends) - 1
+    pays = LEAST_ROWS <= late.sum() <= (1 - LEAST_EARLY) * len(waits) and len(ends) > 1
+    if min(late[: traffic.owned].sum(), late[traffic.owned :].sum()) >= max(LEAST_ROWS, 1):  # a push, and rows behind it
+        pushed, pays = len(ends) - 1, True
+        group_of[: traffic.owned] += late[: traffic.owned]
+        group_of[traffic.owned :] = pushed
+        ends.append(ends[-1])
+    if not pays:
         return ()
-    group_of, found = np.searchsorted(ends, waits), []
     reads = np.zeros((len(ends), traffic.rows), np.bool_)
     run_edges(lists, 1, 1, _mark_sources, group_of, reads)
     for number, end in enumerate(ends):
@@ -90,7 +98,7 @@ def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> t
             reads[number, rows] = False
             sources = np.concatenate([rows, np.flatnonzero(reads[number])])
         stretches = _stretches(sources, turn, traffic, senders)
-        found.append(RowGroup(rows, excerpt(graph, rows, sources), tuple(senders[:end]), stretches))
+        found.append(RowGroup(rows, excerpt(graph, rows, sources), tuple(senders[:end]), stretches, number == pushed))
     repeated = sum(group.piece.graph.sources for group in found) - traffic.rows
     return tuple(found) if repeated * LEAST_EDGES <= graph.edges else ()
 

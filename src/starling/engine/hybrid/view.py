@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.grouped_rows import compute_by_groups, then_by_groups
+from starling.engine.hybrid.grouped_rows import compute_and_push, compute_by_groups, then_by_groups
 from starling.engine.hybrid.plan import WorkerLayer
+from starling.engine.hybrid.push_softmax import SoftmaxPush
 from starling.engine.hybrid.pushed_sum import sum_and_push
+from starling.engine.hybrid.pushes import MaxPush, Push, SumPush
 from starling.engine.hybrid.released import has_left, release, worth_releasing
 from starling.engine.hybrid.row_groups import RowGroup, rows_follow_one_another
 from starling.engine.hybrid.team_sum import Blocks, SumTogether, TeamSum
@@ -21,7 +23,7 @@ from starling.kernels.spmm import Coefficients
 from starling.nn.gather import Copy, Gather, Reduce
 from starling.nn.ops.arrays import accumulator, applied, array, has_kernels
 from starling.nn.row_work import Node, RowWork
-from starling.nn.view import ListWork, Size, View
+from starling.nn.view import ListWork, Size, View, node_columns, unmasked
 
 _COLUMNS_AT_ONCE = 32
 """Of input features whose sums are kept."""
@@ -39,6 +41,27 @@ class TeamView(View):
     def size(self) -> Size:
         """Rows and edges over all workers."""
         return self.whole
+
+    def aggregate(self, gather: Gather, reduce: Reduce, rows: Tensor) -> Tensor:
+        """On a vertex-cut, where it pays, what mirrors have made goes to their owners while own rows are computed."""
+        if not self.exchange.spread or (isinstance(gather, Copy) and reduce != "max"):
+            return super().aggregate(gather, reduce, rows)
+        given = self.widened(gather, rows)
+        groups = self.groups(given)
+        if not any(group.pushed for group in groups):
+            return super().aggregate(gather, reduce, rows)
+        self._check(gather, reduce, rows)
+        exchange, work = self.exchange, self.reduction(gather, reduce)
+        assert isinstance(exchange, TeamExchange)
+
+        def push_of(mirrors: tuple[Tensor, ...]) -> Push:
+            if reduce == "softmax":
+                out, log_sum = mirrors
+                return SoftmaxPush(exchange, (out, log_sum), node_columns(gather, given, out))
+            return MaxPush(exchange) if reduce == "max" else SumPush(exchange)
+
+        whole = compute_and_push(exchange, groups, given, work, push_of, overlap=self.overlap)
+        return unmasked(whole) if reduce == "max" else whole
 
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
         """Blocks of rows go on as soon as they are complete: of sums split by owners, or groups of any other gather's rows.

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from starling.core.errors import InputError
+from starling.nn.excerpt import Excerpt
 from starling.nn.layers.dense import Dense
+from starling.nn.moment import Moment
 from starling.nn.relation_blocks import relation_blocks, spread_relation
 from starling.nn.relations import gathered
 from starling.nn.view import Size, View
@@ -63,19 +66,25 @@ class Relational(nn.Module):
         """Rows of the sources → rows of the destinations."""
         if view.exchange.spread:
             return self._spread(view, h)
-        rows = view.exchange.pull(h)
+        (by_relation,) = view.on_lists(h, partial(self._on_lists, view.moment))
+        out: Tensor = self.root(view, h) + by_relation
+        return out
+
+    def _on_lists(self, moment: Moment, piece: Excerpt, rows: Tensor) -> tuple[Tensor, ...]:
+        """What all relations give some destinations, from the rows of all their sources."""
+        graph = piece.graph
         # Tied to the rows even where there is no edge: a backward pass that others wait in must come by here too.
-        out: Tensor = self.root(view, h) + rows[:0].sum()
+        out = torch.zeros(graph.destinations, self.root.fan_out, device=rows.device) + rows[:0].sum()
         present = [
             (layer, block)
-            for layer, block in zip(self.relations, relation_blocks(view.graph, len(self.relations)), strict=True)
+            for layer, block in zip(self.relations, relation_blocks(graph, len(self.relations)), strict=True)
             if len(block.rows)
         ]
         inputs = gathered(rows, [block.sources for _, block in present])
         given = [
-            layer(View(block.graph, moment=view.moment), values) for (layer, block), values in zip(present, inputs, strict=True)
+            layer(View(block.graph, moment=moment), values) for (layer, block), values in zip(present, inputs, strict=True)
         ]
-        return out.index_add(0, torch.cat([block.rows for _, block in present]), torch.cat(given)) if given else out
+        return (out.index_add(0, torch.cat([block.rows for _, block in present]), torch.cat(given)) if given else out,)
 
     def _spread(self, view: View, h: Tensor) -> Tensor:
         """In a vertex-cut every relation's layer talks to the other workers by itself, about all rows."""

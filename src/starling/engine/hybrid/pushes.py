@@ -1,0 +1,209 @@
+"""Partial results over a vertex-cut go from mirrors to owners in two steps, between which an engine may compute.
+
+`start` sends what mirrors have made, `finish` joins it with what owners have made themselves. Backward it is the other way round:
+`finish` sends what mirrors need for their gradients, and `start` waits for it; whatever was computed between the two goes back
+while these messages fly. What several workers have made of one row is joined in the order of ranks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from starling.engine.hybrid.calls import Calls
+from starling.nn.ops.arrays import applied
+
+if TYPE_CHECKING:
+    from starling.engine.hybrid.exchange import TeamExchange
+
+Blocks = Iterator[tuple[int, Tensor]]
+"""(worker, rows)."""
+
+
+class Push(ABC):
+    """One push of one layer. Mirrors' tensors have a row for each mirror, owners' one for each own row."""
+
+    def __init__(self, exchange: TeamExchange) -> None:
+        self.exchange, self.tag = exchange, exchange.calls.forward()
+        self.coming: Blocks = iter(())
+        self.returning: Blocks = iter(())
+
+    def start(self, *mirrors: Tensor) -> Tensor:
+        """Send what mirrors have made; a token for `finish`."""
+        token: Tensor = applied(_Start, self, *mirrors)
+        return token
+
+    def finish(self, token: Tensor, *own: Tensor) -> Tensor:
+        """What everybody has made of the own destinations."""
+        result: Tensor = applied(_Finish, self, token, *own)
+        return result
+
+    def of_all(self, *partial: Tensor) -> Tensor:
+        """Both at once, of own rows and the mirrors after them."""
+        owned = self.exchange.traffic.owned
+        parts = [torch.split(each, [owned, len(each) - owned]) for each in partial]
+        return self.finish(self.start(*(mirrors for _, mirrors in parts)), *(own for own, _ in parts))
+
+    # ---- forward ----
+
+    @abstractmethod
+    def message(self, mirrors: Sequence[Tensor]) -> Tensor:
+        """What mirrors send, a row each."""
+
+    def kept_of_mirrors(self, mirrors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """What their gradients will be made of."""
+        return ()
+
+    @abstractmethod
+    def joined(self, own: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+        """Rows of the own destinations, and what gradients will be made of; `coming` is from mirrors."""
+
+    # ---- backward ----
+
+    @abstractmethod
+    def own_gradients(self, gradient: Tensor, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Those of own rows, after what mirrors need was sent."""
+
+    @abstractmethod
+    def mirrors_gradients(self, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Those of mirrors; `returning` is from owners."""
+
+    # ---- what they have in common ----
+
+    def send(self, message: Tensor) -> None:
+        """Ask for what others' mirrors have made of own rows, and send their owners what mirrors here have."""
+        exchange, owned = self.exchange, self.exchange.traffic.owned
+        self.coming = exchange.receive_for_own(message, self.tag, ranked=True)
+        with exchange.team.ledger.time("communication"):
+            for peer in exchange.senders:
+                where = exchange.traffic.mirrors_of(peer)
+                exchange.send_block(peer, message[where.start - owned : where.stop - owned], self.tag)
+            exchange.depart(message)
+
+    def send_back(self, message: Tensor) -> None:
+        """Ask for what owners of mirrors have to say, and tell others' mirrors, a row for each own row."""
+        self.returning = self.exchange.receive_mirrors(message, self.back)
+        self.exchange.send_own(message, self.back)
+
+    def returned(self, like: Tensor) -> Tensor:
+        """What was said, a row for each mirror, of the width and type of rows that were sent back."""
+        traffic = self.exchange.traffic
+        rows = like.new_empty(traffic.mirrors, like.shape[1])
+        for peer, block in self.returning:
+            where = traffic.mirrors_of(peer)
+            rows[where.start - traffic.owned : where.stop - traffic.owned] = block
+        return rows
+
+    @property
+    def back(self) -> int:
+        """The tag of the way back."""
+        return Calls.backward(self.tag)
+
+    def of_own(self, gradient: Tensor) -> Tensor:
+        """The gradient of the own destinations as one of all own rows."""
+        rows = gradient.new_zeros(self.exchange.traffic.owned, gradient.shape[1])
+        rows[: self.exchange.outputs] = gradient
+        return rows
+
+
+class SumPush(Push):
+    """Partial sums."""
+
+    def message(self, mirrors: Sequence[Tensor]) -> Tensor:
+        """They themselves."""
+        return mirrors[0]
+
+    def kept_of_mirrors(self, mirrors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Their shape."""
+        return (mirrors[0].new_empty(0, mirrors[0].shape[1]),)
+
+    def joined(self, own: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+        """Added up."""
+        total = own[0].clone()
+        self.exchange.add_for_own(total, self.coming)
+        return total[: self.exchange.outputs].clone(), ()
+
+    def own_gradients(self, gradient: Tensor, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Everybody's gradient is that of the sum."""
+        rows = self.of_own(gradient)
+        self.send_back(rows)
+        return (rows,)
+
+    def mirrors_gradients(self, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The same."""
+        return (self.returned(kept[0]),)
+
+
+class MaxPush(Push):
+    """Partial maxima. The gradient goes to the first worker, in the order of ranks with the owner first, that has the maximum."""
+
+    def message(self, mirrors: Sequence[Tensor]) -> Tensor:
+        """They themselves."""
+        return mirrors[0]
+
+    def kept_of_mirrors(self, mirrors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Their shape."""
+        return (mirrors[0].new_empty(0, mirrors[0].shape[1]),)
+
+    def joined(self, own: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+        """The largest, and who has it."""
+        exchange, best = self.exchange, own[0].clone()
+        winner = torch.full(best.shape, exchange.team.rank, device=best.device)
+        for peer, block in self.coming:
+            index = exchange.traffic.sent_to(peer, best.device)
+            given, before = block.to(best.dtype), best[index]
+            best[index] = torch.maximum(given, before)
+            winner[index] = torch.where(given > before, peer, winner[index])
+        return best[: exchange.outputs].clone(), (winner[: exchange.outputs],)
+
+    def own_gradients(self, gradient: Tensor, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Each worker is sent the gradients of the maxima that are its own."""
+        exchange, rows = self.exchange, self.of_own(gradient)
+        winner = torch.full(rows.shape, -1, device=rows.device)
+        winner[: exchange.outputs] = kept[0]
+        self.returning = exchange.receive_mirrors(rows, self.back)
+        for peer in exchange.team.peers:
+            index = exchange.traffic.sent_to(peer, rows.device)
+            if len(index):
+                exchange.send_block(peer, rows[index] * (winner[index] == peer), self.back)
+        exchange.depart(rows)
+        return (rows * (winner == exchange.team.rank),)
+
+    def mirrors_gradients(self, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Those that were won here."""
+        return (self.returned(kept[0]),)
+
+
+class _Start(Function):
+    @staticmethod
+    def forward(ctx: Any, push: Push, *mirrors: Tensor) -> Tensor:
+        ctx.push = push
+        ctx.save_for_backward(*push.kept_of_mirrors(mirrors))
+        message = push.message(mirrors)
+        push.send(message)
+        return message.new_empty(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor) -> Any:
+        return None, *ctx.push.mirrors_gradients(ctx.saved_tensors)
+
+
+class _Finish(Function):
+    @staticmethod
+    def forward(ctx: Any, push: Push, token: Tensor, *own: Tensor) -> Tensor:
+        ctx.push, ctx.token = push, token.new_empty(0)
+        out, kept = push.joined(own)
+        ctx.save_for_backward(*kept)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return None, ctx.token, *ctx.push.own_gradients(gradient, ctx.saved_tensors)
