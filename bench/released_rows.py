@@ -5,10 +5,11 @@
     python bench/released_rows.py --render          # only write the table anew
 
 Each place is a parts directory, or a file of edges that is cut into as many parts as there are workers, with random features and
-labels. A worker a part, of one thread, trains a model, an epoch by whole layers and one by blocks or groups of rows in turn. A
-rate gives each worker a host of its own behind a link of that rate (network.py); an empty one is shared memory. "Times" is the
-median over pairs of epochs that follow one another. What a block costs whatever its size is measured too. Raw lines go to
-``results/released_rows.jsonl``, where they take the place of older ones of the same case, the table into docs/engine.md.
+labels (`--vertex-cut hdrf` by edges). A worker a part, of one thread, trains a model, an epoch by whole layers and one by blocks or
+groups of rows in turn. A rate gives each worker a host of its own behind a link of that rate (network.py); an empty one is shared
+memory. "Times" is the median over pairs of epochs that follow one another. What a block costs whatever its size is measured too.
+Raw lines go to ``results/released_rows.jsonl``, where they take the place of older ones of the same case, the table into
+docs/engine.md.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from starling.engine.hybrid import view
 from starling.engine.hybrid.block_work import BlockWork
 from starling.engine.hybrid.exchange import TeamExchange
 from starling.engine.hybrid.row_groups import RowGroup
+from starling.engine.hybrid.worker_graph import open_worker_graph
 from starling.launch.local import run_workers
 from starling.launch.train_worker import train
 from starling.nn.row_work import Node, NodeLayout, RowWork
@@ -64,14 +66,14 @@ def _has_its_turn(exchange: TeamExchange) -> bool:
 
 
 def shares(path: Path) -> dict[str, float]:
-    """Rows that come from other parts, and rows that wait for none of them, to each row of the graph."""
+    """Rows that come from other parts, and own rows that wait for none of them, to each row of the graph."""
     parts, coming, inner = open_parts(path), 0, 0
-    for part in range(len(parts)):
-        shard = parts.shard(part)
-        offsets = np.asarray(shard.incoming.offsets[: shard.owned + 1])
-        others = np.asarray(shard.incoming.neighbours[: offsets[-1]]) >= shard.owned
-        coming += shard.record.halo[0]
-        inner += shard.owned - len(np.unique(np.repeat(np.arange(shard.owned), np.diff(offsets))[others]))
+    for worker in range(len(parts)):
+        graph = open_worker_graph(parts, worker, len(parts))
+        offsets = graph.incoming.offsets[: graph.owned + 1]
+        others = graph.incoming.neighbours[: offsets[-1]] >= graph.owned
+        coming += graph.traffic.mirrors
+        inner += graph.owned - len(np.unique(np.repeat(np.arange(graph.owned), np.diff(offsets))[others]))
     return {"coming": coming / parts.manifest.nodes, "inner": inner / parts.manifest.nodes}
 
 
@@ -123,11 +125,11 @@ def measure(options: argparse.Namespace) -> None:
     for place in options.places:
         name, _, path = place.partition("=")
         with tempfile.TemporaryDirectory(prefix="starling-released-") as folder:
-            parts = made_parts(Path(path), Path(folder), options.workers) if path.endswith(".npz") else Path(path).resolve()
+            parts = made_parts(Path(path), Path(folder), options) if path.endswith(".npz") else Path(path).resolve()
             measure_one(name, parts, options)
 
 
-def made_parts(file: Path, folder: Path, count: int) -> Path:
+def made_parts(file: Path, folder: Path, options: argparse.Namespace) -> Path:
     """A graph of given edges with 100 random features and 16 random labels, in parts."""
     archive, draw = np.load(file), np.random.default_rng(0)
     nodes = int(archive["num_nodes"])
@@ -136,7 +138,8 @@ def made_parts(file: Path, folder: Path, count: int) -> Path:
     np.save(folder / "y.npy", draw.integers(0, 16, nodes))
     tables = ("--features", folder / "x.npy", "--labels", folder / "y.npy", "--split", "60/20/20")
     starling("import", folder / "edges.npy", "--undirected", *tables, "-o", folder / "graph")
-    starling("partition", folder / "graph", "-p", count, "-o", folder / "parts")
+    how = ("--method", options.vertex_cut, "--keep-vertex-cut") if options.vertex_cut else ()
+    starling("partition", folder / "graph", "-p", options.workers, *how, "-o", folder / "parts")
     return folder / "parts"
 
 
@@ -144,6 +147,7 @@ def measure_one(name: str, path: Path, options: argparse.Namespace) -> None:
     workers = len(open_parts(path))
     for rate in options.rates.split(","):
         known = {"graph": name, "workers": workers, "link": rate, "model": options.model, "layers": options.layers}
+        known["kind"] = open_parts(path).kind
         if rate:
             with hosts(workers, rate) as names:
                 epochs = epochs_of(path, workers, names, options)
@@ -154,7 +158,7 @@ def measure_one(name: str, path: Path, options: argparse.Namespace) -> None:
             mine = epochs[WARM + first :: 2]
             line[way] = [epoch["seconds"] for epoch in mine]
             line[f"{way}_waiting"] = [statistics.median(worker["waiting"] for worker in epoch["workers"]) for epoch in mine]
-        drop_lines(RESULTS, lambda line, known=known: known.items() <= line.items())
+        drop_lines(RESULTS, lambda line, known=known: known.items() <= {"kind": "edge-cut", **line}.items())
         append_line(RESULTS, line)
         print(row(line), file=sys.stderr, flush=True)
 
@@ -162,8 +166,9 @@ def measure_one(name: str, path: Path, options: argparse.Namespace) -> None:
 def row(line: Line) -> str:
     median = statistics.median
     times = 1 / median(blocks / whole for whole, blocks in zip(line["whole"], line["blocks"], strict=True))
+    kind = "" if line.get("kind", "edge-cut") == "edge-cut" else ", vertex-cut"
     return (
-        f"| {line['graph']} | {line['model']} | {line['workers']} | {line['link'] or 'shared memory'} | "
+        f"| {line['graph']}{kind} | {line['model']} | {line['workers']} | {line['link'] or 'shared memory'} | "
         f"{line['coming']:.2f} | {line['inner']:.0%} | "
         f"{median(line['whole']):.3f} | {median(line['blocks']):.3f} | {times:.2f} | {median(line['whole_waiting']):.3f} → "
         f"{median(line['blocks_waiting']):.3f} |"
@@ -184,6 +189,9 @@ def main() -> None:
     parser.add_argument("places", nargs="*", metavar="NAME=PLACE")
     parser.add_argument("--rates", default="", help="such as 1gbit,100mbit, or nothing for shared memory")
     parser.add_argument("--workers", type=int, default=2, help="parts that a file of edges is cut into")
+    parser.add_argument(
+        "--vertex-cut", metavar="METHOD", help="cut a file of edges by this method, and keep masters and mirrors"
+    )
     parser.add_argument("--model", default="gcn")
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=3)

@@ -103,7 +103,7 @@ class MappedLists:
         """The same rows hearing from their edges. Where all entries have places their numbers follow one another."""
         if self.by_place:
             return replace(self, of_edges=True)
-        return adjacency(self.offsets, np.arange(self.entries, dtype=np.int32), self.entries)
+        return adjacency(self.offsets, np.arange(self.entries, dtype=self._number_type), self.entries)
 
     def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[np.int32]:
         """Through the map: below zero, or from `columns` on, for entries without a place."""
@@ -115,7 +115,7 @@ class MappedLists:
         """Look up a stretch of items and have `call` go over them, until all are done."""
         begin, end = np.empty(stop, np.int64), np.empty(stop, np.int64)  # what lies before `start` is never touched
         found = np.empty(_AT_ONCE + HUB_EDGES, np.int32)
-        number = np.empty(len(found) if self.numbered else 0, np.int32 if self.entries < 2**31 else np.int64)
+        number = np.empty(len(found) if self.numbered else 0, self._number_type)
         shift = NO_ROWS if self.shift is None else self.shift
         graph = (self.lists.neighbours, self.lists.edges, self._moved, self.place, self.columns, shift, self.by_place)
         first = start
@@ -132,6 +132,10 @@ class MappedLists:
         assert seen is not None, "these lists were made to be read one way"
         place, row_of = _followed(self.place, self.columns, sources), _followed(seen.row_of, self.rows, rows)
         return map_lists(self.lists, self.chosen[rows], place, SeenFrom(seen.sources[sources], row_of))
+
+    @property
+    def _number_type(self) -> type[np.signedinteger[Any]]:
+        return np.int32 if self.entries < 2**31 else np.int64
 
     @cached_property
     def _moved(self) -> NDArray[np.int64]:

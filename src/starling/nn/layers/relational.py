@@ -74,7 +74,7 @@ class Relational(nn.Module):
         """What all relations give some destinations, from the rows of all their sources."""
         graph = piece.graph
         # Tied to the rows even where there is no edge: a backward pass that others wait in must come by here too.
-        out = torch.zeros(graph.destinations, self.root.fan_out, device=rows.device) + rows[:0].sum()
+        out = self.root.bias.new_zeros(graph.destinations, self.root.fan_out) + rows[:0].sum()
         present = [
             (layer, block)
             for layer, block in zip(self.relations, relation_blocks(graph, len(self.relations)), strict=True)
