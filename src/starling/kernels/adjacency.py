@@ -111,6 +111,9 @@ class Lists(Protocol):
     def by_edge(self) -> Lists:
         """The same rows hearing from their edges: neighbour k is edge number k, a row of a matrix with one row an edge."""
 
+    def some_rows(self, first: int, last: int) -> Lists:
+        """The rows from `first` to `last` − 1; entries keep their numbers, and are not copied."""
+
     def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[Any]:
         """The neighbours of some entries, by their numbers in `offsets`."""
 
@@ -141,6 +144,13 @@ class Adjacency:
     def entries(self) -> int:
         """How many edges there are."""
         return len(self.neighbours)
+
+    def some_rows(self, first: int, last: int) -> Adjacency:
+        """A stretch of the lists."""
+        ends = self.offsets[first : last + 1]
+        entries = slice(ends[0], ends[-1])
+        numbers = self.by_edge.neighbours[entries] if self.numbered else NO_NUMBERS
+        return Adjacency(ends - ends[0], self.neighbours[entries], self.columns, numbers, self.numbered)
 
     def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[Any]:
         """Out of the lists."""

@@ -39,8 +39,9 @@ class SeenFrom:
 class MappedLists:
     """Row i hears from the neighbours in list chosen[i] of a graph, those that have a place among `columns` rows.
 
-    ``place[n]`` is the row of node n; below zero, or from `columns` on, there is none. With a `shift` edges have numbers: those in
-    the graph's lists plus ``shift[i]``, or by place ``shift[place]``, since edges of some rows are numbered on their own.
+    A row that hears from nobody has no list: −1. ``place[n]`` is the row of node n; below zero, or from `columns` on, there is
+    none. With a `shift` edges have numbers: those in the graph's lists plus ``shift[i]``, or by place ``shift[place]``, since edges
+    of some rows are numbered on their own.
     """
 
     lists: Adjacency
@@ -72,9 +73,7 @@ class MappedLists:
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Where each row's entries would begin if the lists lay one after the other; entries without a place count."""
-        offsets = np.zeros(len(self.chosen) + 1, np.int64)
-        np.cumsum(self.lists.offsets[1:][self.chosen] - self.lists.offsets[self.chosen], out=offsets[1:])
-        return offsets
+        return np.concatenate([[0], np.cumsum(_lengths(self.lists.offsets, self.chosen))])
 
     @cached_property
     def ordinary(self) -> Work:
@@ -133,6 +132,21 @@ class MappedLists:
         place, row_of = _followed(self.place, self.columns, sources), _followed(seen.row_of, self.rows, rows)
         return map_lists(self.lists, self.chosen[rows], place, SeenFrom(seen.sources[sources], row_of))
 
+    def some_rows(self, first: int, last: int) -> MappedLists:
+        """The rows from `first` to `last` − 1; entries keep their numbers."""
+        seen, shift = self.seen_from, self.shift
+        return replace(
+            self,
+            chosen=self.chosen[first:last],
+            shift=shift if shift is None or self.by_place else shift[first:last],
+            seen_from=None if seen is None else SeenFrom(seen.sources, seen.row_of - np.int32(first)),
+        )
+
+    def from_columns(self, first: int, last: int) -> MappedLists:
+        """The same rows hearing from the columns `first` to `last` − 1 alone; entries keep their numbers."""
+        shift = self.shift[first:last] if self.by_place and self.shift is not None else self.shift
+        return replace(self, place=self.place - np.int32(first), columns=last - first, shift=shift)
+
     @property
     def _number_type(self) -> type[np.signedinteger[Any]]:
         return np.int32 if self.entries < 2**31 else np.int64
@@ -151,17 +165,22 @@ def map_lists(lists: Adjacency, chosen: NDArray[Any], place: NDArray[np.int32], 
 
 def shifts(offsets: NDArray[np.int64], chosen: NDArray[Any]) -> NDArray[np.int64]:
     """What the numbers of edges in some lists change by, if these lists alone are numbered, one after the other."""
-    before = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(offsets[1:][chosen] - offsets[chosen], out=before[1:])
-    shift: NDArray[np.int64] = before[:-1] - offsets[chosen]
+    lengths = _lengths(offsets, chosen)
+    shift: NDArray[np.int64] = np.cumsum(lengths) - lengths - offsets[chosen]
     return shift
 
 
 def entries_of(offsets: NDArray[np.int64], chosen: NDArray[Any]) -> NDArray[np.int64]:
     """The numbers of the edges in some lists, one list after the other."""
-    lengths = offsets[1:][chosen] - offsets[chosen]
+    lengths = _lengths(offsets, chosen)
     entries: NDArray[np.int64] = np.repeat(-shifts(offsets, chosen), lengths) + np.arange(lengths.sum())
     return entries
+
+
+def _lengths(offsets: NDArray[np.int64], chosen: NDArray[Any]) -> NDArray[np.int64]:
+    """How many entries the chosen lists have. −1 begins and ends where the last list ends, and so has none."""
+    lengths: NDArray[np.int64] = offsets[1:][chosen] - offsets[chosen]
+    return lengths
 
 
 def _followed(place: NDArray[np.int32], count: int, kept: NDArray[np.int64]) -> NDArray[np.int32]:

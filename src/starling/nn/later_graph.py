@@ -63,8 +63,8 @@ class LaterGraph(LocalGraph):
 
     @property
     def destinations(self) -> int:
-        """All of them are outputs: whole lists are thinned, or read in place."""
-        return self.outputs
+        """Those that have lists; where whole lists are thinned these are the outputs."""
+        return self.outputs if self.in_place is None else self.in_place.lists.rows
 
     @property
     def edges(self) -> int:

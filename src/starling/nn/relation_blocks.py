@@ -85,7 +85,7 @@ def spread_relation(graph: LocalGraph, relation: int, exchange: Exchange) -> Loc
         weighted = exchange.pull(exchange.push_sum(here[:, None]))[:, 0]
     return LocalGraph(
         torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]),
-        graph.neighbours[numbers],
+        graph.neighbours_at(numbers),
         graph.sources,
         graph.outputs,
         edge_weight=weight,

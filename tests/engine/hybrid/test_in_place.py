@@ -16,13 +16,14 @@ from starling.comm.team import Team
 from starling.engine.hybrid import active
 from starling.engine.hybrid.view import TeamView
 from starling.kernels.adjacency import HUB_EDGES
+from starling.nn.later_graph import LaterGraph
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.setup import set_up
 from starling.train.work import TeamWork
 from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, cut, learn_together, steps, unequal_parts
+from tests.engine.hybrid.test_equal import CUTS, WHOLE_LISTS, settings_of
 from tests.engine.hybrid.test_equal import MODELS as EVERY_MODEL
-from tests.engine.hybrid.test_equal import settings_of
 from tests.support.card import a_card_for
 from tests.support.ranks import run_ranks
 from tests.support.trainable import trainable_graph
@@ -45,8 +46,13 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
 
 
 @pytest.fixture(scope="module")
-def parts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unequal_parts(graph, tmp_path_factory.mktemp("parts"))["edge-cut"]
+def cuts(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return unequal_parts(graph, tmp_path_factory.mktemp("parts"))
+
+
+@pytest.fixture(scope="module")
+def parts(cuts: dict[str, Path]) -> Path:
+    return cuts["edge-cut"]
 
 
 def changed(config: RunConfig, sync: dict[str, Any]) -> RunConfig:
@@ -76,12 +82,14 @@ def test_the_graph_has_loops_and_edges_that_are_several(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 4, 5])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("kind", "model"), [(kind, model) for kind in CUTS for model in MODELS if kind == "edge-cut" or model not in WHOLE_LISTS]
+)
 def test_teams_read_in_place_and_learn_what_one_process_learns(
-    graph: Graph, parts: Path, tmp_path: Path, model: str, workers: int
+    graph: Graph, cuts: dict[str, Path], tmp_path: Path, kind: str, model: str, workers: int
 ) -> None:
     """Of five workers one has no rows at all."""
-    config = config_of(parts, workers, settings_of(model), MINI)
+    config = config_of(cuts[kind], workers, settings_of(model), MINI)
     assert all(ways(config)[0])  # worker 0 has most of the nodes
     np.testing.assert_allclose(steps(config), steps(config_of(graph.path, 1, settings_of(model), MINI)), rtol=5e-4, atol=2e-5)
     (alone,) = learn_together(config_of(graph.path, 1, settings_of(model), MINI), tmp_path / "alone")
@@ -90,19 +98,25 @@ def test_teams_read_in_place_and_learn_what_one_process_learns(
 
 
 @pytest.mark.parametrize("model", [{"name": "gcn"}, {"name": "sage"}, {"name": "gat"}, {"name": "sage", "aggregate": "max"}])
-def test_hubs(tmp_path: Path, model: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", CUTS)
+def test_hubs(tmp_path: Path, kind: str, model: dict[str, Any]) -> None:
     """Every node has more neighbours, and feeds more, than are summed at once, among own rows as well as among mirrors."""
-    graph = trainable_graph(tmp_path / "g", nodes=16, edges=16 * 3 * HUB_EDGES, without=("val",))
-    parts = cut(graph, tmp_path, 2, np.arange(16) // 8)
+    graph = trainable_graph(tmp_path / "g", nodes=16, edges=16 * 5 * HUB_EDGES, without=("val",))
+    edge_part = None if kind == "edge-cut" else np.random.default_rng(2).integers(0, 2, graph.manifest.edges)
+    parts = cut(graph, tmp_path, 2, np.arange(16) // 8, edge_part)
     settings, strategy = {**model, "hidden": 4}, {"name": "mini", "batch_size": 12}
     config = config_of(parts, 2, settings, strategy)
     assert all(all(worker) for worker in ways(config))
     np.testing.assert_allclose(steps(config), steps(config_of(graph.path, 1, settings, strategy)), rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("kind", CUTS)
 @pytest.mark.parametrize("model", ["sage", "gat", "gcn weighted"])
-def test_neither_overlap_nor_batches_in_flight_change_a_bit(parts: Path, tmp_path: Path, model: str) -> None:
+def test_neither_overlap_nor_batches_in_flight_change_a_bit(
+    cuts: dict[str, Path], tmp_path: Path, model: str, kind: str
+) -> None:
     """Steps in flight read the lists of one graph at once."""
+    parts = cuts[kind]
     stale = {"name": "stale", "staleness": 2}
     (first, *_), *others = (
         learn_together(changed(config_of(parts, 4, settings_of(model), MINI, overlap=overlap), sync), tmp_path / f"{number}")
@@ -116,10 +130,11 @@ def test_neither_overlap_nor_batches_in_flight_change_a_bit(parts: Path, tmp_pat
 @pytest.mark.parametrize("wire", ["float32", "bfloat16"])
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("model", ["gcn", "gate"])
+@pytest.mark.parametrize("kind", CUTS)
 def test_copies_give_the_same_gradients(
-    parts: Path, monkeypatch: pytest.MonkeyPatch, model: str, workers: int, wire: str
+    cuts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: str, model: str, workers: int, wire: str
 ) -> None:
-    config = config_of(parts, workers, settings_of(model), MINI, wire=wire)
+    config = config_of(cuts[kind], workers, settings_of(model), MINI, wire=wire)
     in_place = steps(config)
     monkeypatch.setattr(active, "in_place", lambda *_: None)
     assert not any(through for worker in ways(config) for through in worker)
@@ -127,6 +142,17 @@ def test_copies_give_the_same_gradients(
     # sums in another order may be rounded to another bfloat16, one part in 256 away
     rtol, atol = (2e-4, 2e-6) if wire == "float32" else (2e-2, 2e-4)
     np.testing.assert_allclose(in_place, copied, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("model", [model for model in MODELS if model not in WHOLE_LISTS])
+def test_edges_of_a_vertex_cut_are_not_listed_by_the_way(
+    cuts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """What a model reads was seen where all edges are in one place: with pieces of lists it reads no more."""
+    config = config_of(cuts["vertex-cut"], 4, settings_of(model), MINI)
+    assert all(ways(config)[0])
+    monkeypatch.setattr(LaterGraph, "listed", property(lambda graph: pytest.fail("edges were listed")))
+    assert len(steps(config))
 
 
 def test_the_graph_as_it_was(graph: Graph, parts: Path) -> None:

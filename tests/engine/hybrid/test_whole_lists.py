@@ -53,24 +53,31 @@ def dense(lists: Lists, columns: int, weight: NDArray[np.float64]) -> NDArray[np
 
 def matrices(layer: WorkerLayer, weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """All edges [destinations, rows], and the same as gathered from the transposed lists."""
-    traffic, outputs = layer.traffic, layer.outputs
-    split: SplitEdges[Any] = layer.split(numbered=len(weight) > 0)
-    forward, backward = np.zeros((outputs, traffic.rows)), np.zeros((traffic.rows, outputs))
+    return of_split(layer, layer.split(numbered=len(weight) > 0), weight)
+
+
+def of_split(
+    layer: WorkerLayer, split: SplitEdges[Any], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    traffic, destinations = layer.traffic, split.inner.rows
+    forward, backward = np.zeros((destinations, traffic.rows)), np.zeros((traffic.rows, destinations))
     forward[:, : traffic.owned] = dense(split.inner, traffic.owned, weight)
-    backward[: traffic.owned] = dense(split.inner.turned_for(weight), outputs, weight)
+    backward[: traffic.owned] = dense(split.inner.turned_for(weight), destinations, weight)
     for peer, edges in split.peers.items():
         mirrors = traffic.mirrors_of(peer)
         forward[edges.rows, mirrors] = dense(edges.forward, mirrors.stop - mirrors.start, weight)
-        backward[mirrors] = dense(edges.backward, outputs, weight)
+        backward[mirrors] = dense(edges.backward, destinations, weight)
     return forward, backward
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_the_same_layers_either_way(tmp_path: Path, workers: int, seed: int) -> None:
+@pytest.mark.parametrize("kind", ["edge-cut", "vertex-cut"])
+def test_the_same_layers_either_way(tmp_path: Path, kind: str, workers: int, seed: int) -> None:
     draw = np.random.default_rng(seed)
     pairs, owner = draw.integers(0, 30, (500, 2)), draw.choice([0, 1, 3], 30).astype(np.int32)
-    parts = build(Case(30, pairs, 4, owner), tmp_path)
+    edge_part = None if kind == "edge-cut" else draw.choice([0, 1, 3], 500).astype(np.uint16)
+    parts = build(Case(30, pairs, 4, owner, edge_part), tmp_path)
     mapped = 0
     for layers in both_ways(parts, workers, draw.choice(30, 9, replace=False), 2):
         for copied, in_place in layers:
@@ -85,18 +92,24 @@ def test_the_same_layers_either_way(tmp_path: Path, workers: int, seed: int) -> 
                 continue
             mapped += 1
             lists, block = in_place.in_place.lists, copied.block
+            own = min(copied.traffic.owned, block.destinations)
             assert np.array_equal(lists.offsets, block.offsets)
             assert np.array_equal(in_place.in_place.entries, block.edge)
             for weight in (np.empty(0), draw.permutation(copied.edges) + 1.0):
-                expected = np.zeros((copied.outputs, len(copied.rows)))
-                row = np.repeat(np.arange(copied.outputs), np.diff(block.offsets))
+                expected = np.zeros((block.destinations, len(copied.rows)))
+                row = np.repeat(np.arange(block.destinations), np.diff(block.offsets))
                 np.add.at(expected, (row, block.neighbours), weight if len(weight) else 1)
                 for layer in (copied, in_place):
                     forward, backward = matrices(layer, weight)
                     np.testing.assert_array_equal(forward, expected)
                     np.testing.assert_array_equal(backward.T, expected)
+                    split: SplitEdges[Any] = layer.split(numbered=len(weight) > 0)
+                    for piece, rows in zip(split.cut(own), np.split(expected, [own]), strict=True):
+                        forward, backward = of_split(layer, piece, weight)
+                        np.testing.assert_array_equal(forward, rows)
+                        np.testing.assert_array_equal(backward.T, rows)
                 np.testing.assert_array_equal(dense(lists, len(copied.rows), weight), expected)
-                np.testing.assert_array_equal(dense(lists.transposed, copied.outputs, weight).T, expected)
+                np.testing.assert_array_equal(dense(lists.transposed, block.destinations, weight).T, expected)
     assert mapped > 0
 
 

@@ -41,8 +41,7 @@ class ActiveSet:
 
         `wanted` are own rows that each worker needs, ascending, where that is known without a word; else workers ask one another.
         """
-        elsewhere = self.announce(own).mirrors if self._graph.spread else own[:0]
-        given = np.concatenate([own, elsewhere])
+        given = self._given(own)
         taken = take(given)
         with self._pool.frontier(given) as frontier:
             places = frontier.extend(taken.neighbours)
@@ -55,23 +54,28 @@ class ActiveSet:
         return listed_layer(block, active.rows, len(own), active.traffic), active.reads
 
     def expand_whole(self, own: NDArray[Any]) -> tuple[WorkerLayer, NDArray[Any]]:
-        """`expand` with all neighbours, where a worker has all in-edges of its rows: their lists are read where they lie."""
-        lists = self._graph.incoming
-        with self._pool.frontier(own) as frontier:
-            edges = frontier.extend_from(lists, own)
+        """`expand` with all neighbours, whose lists are read where they lie."""
+        lists, given = self._graph.incoming, self._given(own)
+        with self._pool.frontier(given) as frontier:
+            edges = frontier.extend_from(lists, given)
             found = frontier.rows
         active = self._ask(own, found, None)
         place = np.full(self._graph.rows, -1, np.int32)
         place[active.rows] = np.arange(len(active.rows), dtype=np.int32)
 
         def listed() -> Block:
-            taken = take_all(lists, own)
-            return Block(taken.offsets, place[taken.neighbours], taken.entry, len(active.rows))
+            taken, count = take_all(lists, given), len(active.rows)
+            offsets = _for_all_rows(taken, place[given], count)[0] if self._graph.spread else taken.offsets
+            return Block(offsets, place[taken.neighbours], taken.entry, count)
 
-        where = in_place(self._graph, own, active, place, edges)
+        where = in_place(self._graph, given, active, place, edges)
         if where is None:
             return listed_layer(listed(), active.rows, len(own), active.traffic), active.reads
         return WorkerLayer(listed, active.rows, len(own), active.traffic, edges, in_place=where), active.reads
+
+    def _given(self, own: NDArray[Any]) -> NDArray[Any]:
+        """Rows that a layer gives of which in-edges are here: its own ones, and on a vertex-cut others' that are mirrored here."""
+        return np.concatenate([own, self.announce(own).mirrors]) if self._graph.spread else own
 
     def _ask(self, own: NDArray[Any], found: NDArray[Any], wanted: Sequence[NDArray[Any]] | None) -> ActiveRows:
         """From the rows that a layer gives and those `found` to be read for it, the own ones first, to all that move for it."""

@@ -51,6 +51,13 @@ class WorkerLayer:
         """The edges as neighbour lists."""
         return self.listed()
 
+    def edges_by_row(self) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
+        """Where each list begins, and of each edge its place in the graph's lists, by which edge tables are read; None for all."""
+        if self.in_place is not None:
+            return self.in_place.lists.offsets, self.in_place.entries
+        block = self.block
+        return block.offsets, block.edge if len(block.edge) == len(block.neighbours) else None
+
     def split(self, *, numbered: bool) -> SplitEdges[Any]:
         """The edges by the owner of their source, with their numbers where edges have values of their own; made once."""
         if self.thinned is not None and not numbered:

@@ -91,15 +91,17 @@ class WorkerSource(NodeRows):
         relation, in ordinary memory. `ratio_means`: a mean divides by how many edges those in the layer stand for.
         """
         rows = self._row_tables(layer)
+        if self.graph.spread and "type" in self.edge_tables:  # now, by all: whoever lists edges later does so alone
+            rows["relation_degree"] = self._relation_degree(layer, calls).to(self.device)
         if ratio_means:
             rows["counted"] = torch.from_numpy(layer.stands_for()).to(self.device)
         if layer.thinned is not None or layer.in_place is not None:
             size = (layer.traffic.rows, layer.outputs, layer.edges)
-            listed = partial(self._listed_graph, layer, rows, calls)
+            listed = partial(self._listed_graph, layer, rows)
             return LaterGraph(*size, self.edge_tables, rows, listed, layer.in_place)
-        return self._listed_graph(layer, rows, calls)
+        return self._listed_graph(layer, rows)
 
-    def _listed_graph(self, layer: WorkerLayer, rows: dict[str, Tensor | None], calls: Calls) -> LocalGraph:
+    def _listed_graph(self, layer: WorkerLayer, rows: dict[str, Tensor | None]) -> LocalGraph:
         block = layer.block
         tables = self.edge_tables
         if tables and len(block.edge) == len(block.neighbours):
@@ -110,7 +112,6 @@ class WorkerSource(NodeRows):
             torch.from_numpy(np.asarray(block.neighbours)),
             block.sources,
             layer.outputs,
-            relation_degree=self._relation_degree(layer, tables.get("type"), calls),
             row_scale=_tensor(block.row_scale),
             edge_scale=_tensor(block.edge_scale),
             **rows,
@@ -127,14 +128,13 @@ class WorkerSource(NodeRows):
             "position": torch.from_numpy(self.graph.position)[index].to(self.device),
         }
 
-    def _relation_degree(self, layer: WorkerLayer, kinds: Tensor | None, calls: Calls) -> Tensor | None:
-        """In-edges of every row of a layer by relation, all workers' together; None where a worker has them all."""
-        if kinds is None or not self.graph.spread:
-            return None
-        block = layer.block
-        row = np.repeat(np.arange(block.destinations), np.diff(block.offsets))
-        counts = np.zeros((block.destinations, max(self.relations, 1)), np.float32)
-        np.add.at(counts, (row, kinds.numpy()), 1)
+    def _relation_degree(self, layer: WorkerLayer, calls: Calls) -> Tensor:
+        """In-edges of every row of a layer by relation, all workers' together."""
+        offsets, entries = layer.edges_by_row()
+        row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        counts = np.zeros((len(offsets) - 1, max(self.relations, 1)), np.float32)
+        kinds = self.edge_tables["type"].numpy()
+        np.add.at(counts, (row, kinds if entries is None else kinds[entries]), 1)
         exchange = TeamExchange(self.team, layer.traffic, calls, spread=True, outputs=layer.traffic.owned)
         return exchange.pull(exchange.push_sum(torch.from_numpy(counts)))
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.adjacency import Adjacency, Lists
+from starling.kernels.mapped import MappedLists
 
 SomeLists = TypeVar("SomeLists", bound=Lists)
 """Edges as lists of their own, or read from those of the whole graph (`whole_lists.py`)."""
@@ -32,18 +33,26 @@ class PeerEdges(Generic[SomeLists]):
     forward: SomeLists
     destinations: int
     scale: float | NDArray[np.float32] = 1.0
-    turned: SomeLists | None = None
+    turned: MappedLists | None = None
 
     @cached_property
     def backward(self) -> SomeLists:
         """From the destinations (all of them, not only `rows`) to the mirrors."""
         if self.turned is not None:
-            return self.turned
+            return cast("SomeLists", self.turned)
         assert isinstance(self.forward, Adjacency)
         turned = self.forward.transpose()
         rows = self.rows.astype(np.int32)[turned.neighbours]
         back = Adjacency(turned.offsets, rows, self.destinations, turned.edges, turned.numbered)
         return cast("SomeLists", back)
+
+    def some_rows(self, first: int, last: int) -> PeerEdges[SomeLists]:
+        """The edges to the destinations from `first` to `last` − 1."""
+        start, stop = np.count_nonzero(self.rows < first), np.count_nonzero(self.rows < last)
+        assert isinstance(self.scale, float), "edges that make up for others are not cut"
+        forward = cast("SomeLists", self.forward.some_rows(start, stop))
+        turned = None if self.turned is None else self.turned.from_columns(first, last)
+        return PeerEdges(self.rows[start:stop] - first, forward, last - first, self.scale, turned)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,25 +74,21 @@ class SplitEdges(Generic[SomeLists]):
             total[edges.rows] += np.diff(offsets) * scale if isinstance(scale, float) else sums_of_lists(scale, offsets)
         return total
 
-    def cut(self, row: int) -> tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]]:
-        """The in-edges of the destinations before a row, and of those from it on, made once; nothing is copied but list ends."""
-        kept: dict[int, tuple[SplitEdges[Adjacency], SplitEdges[Adjacency]]] = self.__dict__.setdefault("_cuts", {})
+    def cut(self, row: int) -> tuple[SplitEdges[SomeLists], SplitEdges[SomeLists]]:
+        """The in-edges of the destinations before a row, and of those from it on, made once; no entry is copied.
+
+        Every peer's `rows` have those before it first, as they do for own rows and mirrors.
+        """
+        kept: dict[int, tuple[SplitEdges[SomeLists], SplitEdges[SomeLists]]] = self.__dict__.setdefault("_cuts", {})
         if row not in kept:
-            assert self.between is None
-            count, inner = self.inner.rows, self.inner
-            assert isinstance(inner, Adjacency)
-            pieces = []
-            for first, last in ((0, row), (row, count)):
-                peers = {}
-                for peer, edges in self.peers.items():
-                    assert isinstance(edges.forward, Adjacency)
-                    start, stop = np.searchsorted(edges.rows, (first, last))
-                    if stop > start:
-                        lists = _some_lists(edges.forward, start, stop)
-                        peers[peer] = PeerEdges(edges.rows[start:stop] - first, lists, last - first)
-                pieces.append(SplitEdges(_some_lists(inner, first, last), peers))
-            kept[row] = (pieces[0], pieces[1])
+            kept[row] = (self._some_rows(0, row), self._some_rows(row, self.inner.rows))
         return kept[row]
+
+    def _some_rows(self, first: int, last: int) -> SplitEdges[SomeLists]:
+        assert self.between is None
+        peers = {peer: edges.some_rows(first, last) for peer, edges in self.peers.items()}
+        inner = cast("SomeLists", self.inner.some_rows(first, last))
+        return SplitEdges(inner, {peer: edges for peer, edges in peers.items() if len(edges.rows)})
 
 
 def split_edges(
@@ -129,13 +134,6 @@ def split_within_parts(
     forward = Adjacency(_ends(lengths[rows]), own.neighbours[leaves], own.columns, own.edges, numbered=False)
     inner = Adjacency(_ends(np.diff(own.offsets) - lengths), own.neighbours[~leaves], own.columns, own.edges, numbered=False)
     return SplitEdges(inner, split.peers, PeerEdges(rows, forward, own.rows) if len(rows) else None)
-
-
-def _some_lists(lists: Adjacency, first: int, last: int) -> Adjacency:
-    """The lists of some rows; entries keep their numbers."""
-    ends = lists.offsets[first : last + 1]
-    entries = slice(ends[0], ends[-1])
-    return Adjacency(ends - ends[0], lists.neighbours[entries], lists.columns, lists.edges[entries], lists.numbered)
 
 
 def _ends(lengths: NDArray[Any]) -> NDArray[np.int64]:

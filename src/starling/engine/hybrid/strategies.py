@@ -148,7 +148,7 @@ class TeamTargets(TeamStrategy):
     ) -> None:
         super().__init__(**common)
         self._hops, self._targets, self._seed = hops, targets, seed
-        whole = self.boundary.probability == 1 and not self.graph.spread and any(isinstance(hop, AllNeighbours) for hop in hops)
+        whole = self.boundary.probability == 1 and any(isinstance(hop, AllNeighbours) for hop in hops)
         self._in_place = False
         if in_place is not None and whole and self.team.device.type == "cpu":  # on a card edges are listed
             in_place.prepare(self.graph)

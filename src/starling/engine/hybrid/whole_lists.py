@@ -23,20 +23,21 @@ _MOST_SKIPPED = 6
 
 @dataclass(frozen=True, eq=False)
 class LayerInPlace:
-    """All in-edges of the rows `own`, numbered list by list, as those of a copy would be.
+    """All edges that are here of a layer, numbered list by list, as those of a copy would be.
 
-    `place` is where each of the graph's rows stands among the active ones, destinations first; it is below zero for others.
+    `hearing` are the graph's rows that have lists in the layer: one for each destination, −1 for those that hear from nobody here.
+    `place` is where each of the graph's rows stands among the active ones; it is below zero for others.
     """
 
     graph: WorkerGraph
-    own: NDArray[np.int64]
+    hearing: NDArray[np.int64]
     active: ActiveRows
     place: NDArray[np.int32]
 
     @cached_property
     def lists(self) -> MappedLists:
         """Of all destinations, hearing from all active rows."""
-        return map_lists(self.graph.adjacency, self.own, self.place, SeenFrom(self.active.rows, self.place))
+        return map_lists(self.graph.adjacency, self.hearing, self.place, SeenFrom(self.active.rows, self._destination))
 
     def split(self, *, numbered: bool) -> SplitEdges[MappedLists]:
         """The edges by the owner of their source."""
@@ -51,27 +52,29 @@ class LayerInPlace:
         return self._split(numbered=True)
 
     def _split(self, *, numbered: bool) -> SplitEdges[MappedLists]:
-        graph, own, active, place, outputs = self.graph, self.own, self.active, self.place, len(self.own)
+        graph, active, place, destination = self.graph, self.active, self.place, self._destination
+        destinations = len(self.hearing)
         whole = graph.whole_layer.split(numbered=numbered)
         shift = self._shift if numbered else None
-        inner = MappedLists(whole.inner, own, place, len(active.reads), shift, seen_from=SeenFrom(active.reads, place))
+        seen_from = SeenFrom(active.reads, destination)
+        inner = MappedLists(whole.inner, self.hearing, place, len(active.reads), shift, seen_from=seen_from)
         peers = {}
         for peer, theirs in whole.peers.items():
-            listed = place[theirs.rows]
-            chosen = np.flatnonzero((listed >= 0) & (listed < outputs))
+            listed = destination[theirs.rows]
+            chosen = np.flatnonzero((listed >= 0) & (listed < destinations))
             if len(chosen):
                 mirrors, here = graph.traffic.mirrors_of(peer), active.traffic.mirrors_of(peer)
                 rows, mine = active.rows[here] - mirrors.start, listed[chosen].astype(np.int64)
-                back = MappedLists(theirs.backward, rows, place, outputs, shift, by_place=True)
+                back = MappedLists(theirs.backward, rows, destination, destinations, shift, by_place=True)
                 there = place[mirrors] - np.int32(here.start)
                 forward = MappedLists(theirs.forward, chosen, there, len(rows), None if shift is None else shift[mine])
-                peers[peer] = PeerEdges(mine, forward, outputs, turned=back)
+                peers[peer] = PeerEdges(mine, forward, destinations, turned=back)
         return SplitEdges(inner, peers)
 
     @property
     def entries(self) -> NDArray[np.int64]:
         """Of each edge its place in the graph's lists: edge tables are read by it."""
-        return entries_of(self.graph.incoming.offsets, self.own)
+        return entries_of(self.graph.incoming.offsets, self.hearing)
 
     def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> SomeInPlace:
         """Some destinations, hearing from `sources` alone, both numbered anew."""
@@ -80,7 +83,16 @@ class LayerInPlace:
     @cached_property
     def _shift(self) -> NDArray[np.int64]:
         """From an edge's number in the graph to that in the layer, by destination."""
-        return shifts(self.graph.incoming.offsets, self.own)
+        return shifts(self.graph.incoming.offsets, self.hearing)
+
+    @cached_property
+    def _destination(self) -> NDArray[np.int32]:
+        """`place` of the rows that hear. Where these are the first, later places are known to be no destination's."""
+        if not self.graph.spread:
+            return self.place
+        destination = np.full(len(self.place), -1, np.int32)
+        destination[self.hearing[self.hearing >= 0]] = np.flatnonzero(self.hearing >= 0)
+        return destination
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +130,13 @@ class ReadsInPlace:
 
 
 def in_place(
-    graph: WorkerGraph, own: NDArray[np.int64], active: ActiveRows, place: NDArray[np.int32], edges: int
+    graph: WorkerGraph, given: NDArray[np.int64], active: ActiveRows, place: NDArray[np.int32], edges: int
 ) -> LayerInPlace | None:
-    """The layer of all in-edges of the rows `own`; None where a copy is cheaper."""
+    """The layer of all in-edges that are here of the rows `given`; None where a copy is cheaper."""
     if edges < graph.rows or int(graph.heard_here[active.rows].sum()) > _MOST_SKIPPED * edges:
         return None
-    return LayerInPlace(graph, own, active, place)
+    if not graph.spread:
+        return LayerInPlace(graph, given, active, place)
+    hearing = np.full(len(active.rows), -1, np.int64)
+    hearing[place[given]] = given
+    return LayerInPlace(graph, hearing, active, place)
