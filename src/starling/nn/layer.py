@@ -34,6 +34,11 @@ class Layer(nn.Module, ABC):
         self.name = ""
         """Names this layer's streams of random numbers; the stack sets it."""
 
+    @property
+    def added_last(self) -> nn.Parameter | None:
+        """What is added to every row at the end, which a batch norm behind takes away again."""
+        return getattr(self, "bias", None)
+
     @abstractmethod
     def transform(self, view: View, h: Tensor) -> Node:
         """NN-Transform: what each node does with its row before anybody reads it."""

@@ -81,6 +81,9 @@ class Stack(LayeredModel):
             layer.name = f"layer-{index}"  # type: ignore[assignment]
             self.graph_layers.append(layer)
             self.norms.append(nn.Identity() if last else make_norm(settings.norm, fan_out) or nn.Identity())
+            if settings.norm == "batch" and not last and layer.added_last is not None:
+                # Its gradient is nothing but rounding, which Adam would make steps of: scores would differ from run to run.
+                layer.added_last.requires_grad_(False)
             skips = settings.residual and not last
             self.skips.append(Dense(fan_in, fan_out) if skips and fan_in != fan_out else nn.Identity())
         self.head = Dense(hidden * (settings.layers if settings.jump == "cat" else 1), classes) if jumping else None

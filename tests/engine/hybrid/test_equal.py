@@ -11,11 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from starling.core.errors import InputError
 from starling.nn import registry
 from starling.store.graph import Graph
+from starling.train.config import RunConfig
 from tests.engine.hybrid.runs import Learnt, assert_same, config_of, learn_together
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -99,6 +101,36 @@ def test_convolutions_of_pyg_are_computed_by_teams(
     (alone,) = learn_together(config_of(graph.path, 1, model, how), tmp_path / "alone")
     for seen in learn_together(config_of(parts["edge-cut"], workers, model, how), tmp_path / "team"):
         assert_same(seen, alone)
+
+
+BEFORE_BATCH_NORM: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("gcn", "sage", "gin", "rgcn", "mlp")},
+    **{name: {"heads": 2} for name in ("gat", "gatv2", "gate", "rgat")},
+    "gcn by relation": {"relational": True},
+    "sage and networks": {"inner": 1, "residual": True, "jump": "cat"},
+    "pyg:GATConv": {},
+}
+
+
+@pytest.mark.parametrize("model", BEFORE_BATCH_NORM)
+def test_adam_makes_no_steps_of_rounding_before_a_batch_norm(
+    graph: Graph, parts: dict[str, Path], tmp_path: Path, model: str
+) -> None:
+    """A batch norm takes away what a layer adds to all rows alike: the gradient of that is rounding, which Adam would scale up."""
+    if model.startswith("pyg"):
+        pytest.importorskip("torch_geometric")
+    settings = {"name": model.split()[0], "hidden": 8, "layers": 3, "norm": "batch", **BEFORE_BATCH_NORM[model]}
+
+    def by(path: Path, workers: int) -> Learnt:
+        tables = config_of(path, workers, settings, epochs=6).to_tables()
+        config = RunConfig.from_tables({**tables, "optimizer": {"name": "adam", "lr": 0.02}})
+        return learn_together(config, tmp_path / f"{workers}")[0]
+
+    alone, team = by(graph.path, 1), by(parts["edge-cut"], 4)
+    np.testing.assert_allclose(team.losses, alone.losses, rtol=1e-5)
+    for name, weight in alone.weights.items():
+        np.testing.assert_allclose(team.weights[name], weight, rtol=1e-4, atol=2e-5, err_msg=name)
+    assert team.test == pytest.approx(alone.test)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,11 @@ class Dense(nn.Module):
         self.weight, self.bias = nn.Parameter(torch.empty(fan_in, fan_out)), nn.Parameter(torch.empty(fan_out))
         self.initialise(Draws(0, ""))
 
+    @property
+    def added_last(self) -> nn.Parameter:
+        """The bias."""
+        return self.bias
+
     def initialise(self, draws: Draws) -> None:
         """Glorot weights, zero bias."""
         draws.glorot("weight", self.weight)
@@ -44,6 +49,12 @@ class NGNN(nn.Module):
     @name.setter
     def name(self, name: str) -> None:
         self.layer.name = name  # type: ignore[assignment]
+
+    @property
+    def added_last(self) -> nn.Parameter:
+        """The network's last bias."""
+        bias: nn.Parameter = self.inner[-1].bias  # type: ignore[assignment]
+        return bias
 
     def forward(self, view: View, h: Tensor) -> Tensor:
         """The graph layer, then the network."""

@@ -26,6 +26,11 @@ class GIN(Layer):
         """ε starts at zero; the network fills itself."""
         draws.zero(self.epsilon)
 
+    @property
+    def added_last(self) -> nn.Parameter:
+        """The network's last bias."""
+        return self.second.bias
+
     def transform(self, view: View, h: Tensor) -> Node:
         """Rows travel as they are."""
         return Node(h, h)

@@ -62,6 +62,11 @@ class Relational(nn.Module):
         for number, layer in enumerate(self.relations):
             layer.name = f"{name}/relation-{number}"  # type: ignore[assignment]
 
+    @property
+    def added_last(self) -> nn.Parameter:
+        """The bias of the row itself; a relation's is added only to rows that have edges of it."""
+        return self.root.bias
+
     def forward(self, view: View, h: Tensor) -> Tensor:
         """Rows of the sources → rows of the destinations."""
         if view.exchange.spread:
