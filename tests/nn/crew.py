@@ -61,6 +61,10 @@ class CrewExchange:
     nodes: int
     spread: bool
 
+    @property
+    def workers(self) -> int:
+        return self.crew.workers
+
     def pull(self, rows: Tensor) -> Tensor:
         return _Pull.apply(rows, self)
 

@@ -18,6 +18,10 @@ class Exchange(Protocol):
     spread: bool
     """True where in-edges of one row lie with several workers (a vertex-cut), so that aggregates are partial until pushed."""
 
+    @property
+    def workers(self) -> int:
+        """How many compute the graph together."""
+
     def pull(self, rows: Tensor) -> Tensor:
         """Owned rows [owned, …] → rows of every local source [sources, …]; gradients flow back to the owners."""
 
@@ -40,7 +44,7 @@ class Exchange(Protocol):
 class Alone:
     """The exchange of a single process: nothing to do."""
 
-    spread = False
+    spread, workers = False, 1
 
     def pull(self, rows: Tensor) -> Tensor:
         """All sources are owned."""

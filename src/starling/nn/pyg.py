@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from pathlib import Path
+from tempfile import gettempdir
+from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from starling.core.errors import InputError, MissingExtra, nearest
 from starling.nn.excerpt import Excerpt
 from starling.nn.view import View
+
+_MAKING = Lock()
 
 
 class PygLayer(nn.Module):
@@ -20,10 +27,22 @@ class PygLayer(nn.Module):
         super().__init__()
         self.convolution, self.name = convolution, ""
 
+    @property
+    def added_last(self) -> nn.Parameter | None:
+        """The convolution's `bias`, which PyG's add at the end."""
+        bias = getattr(self.convolution, "bias", None)
+        return bias if isinstance(bias, nn.Parameter) else None
+
     def forward(self, view: View, h: Tensor) -> Tensor:
         """Rows of the sources → rows of the destinations."""
         if view.exchange.spread:
             raise InputError("Expected an edge-cut for a PyG convolution, whose sums cannot be split, got a vertex-cut.")
+        mixer = _mixes_rows(self.convolution) if view.exchange.workers > 1 else None
+        if mixer is not None:
+            raise InputError(
+                f"PyG's {type(self.convolution).__name__} has {mixer} inside, where a row depends on all that are computed beside "
+                "it, and workers that compute one graph have different ones. Pass options without it, or --parallel data."
+            )
         (result,) = view.on_lists(h, self._on_lists)
         return result
 
@@ -49,7 +68,7 @@ def pyg_layer(name: str, fan_in: int, fan_out: int, options: dict[str, Any]) -> 
             f"PyG's {name} does not take the widths of its input and output, as a layer of a stack must. {instead}"
         )
     try:
-        return PygLayer(kind((fan_in, fan_in), fan_out, **options))
+        return PygLayer(_made(kind, (fan_in, fan_in), fan_out, options))
     except (TypeError, ValueError) as error:
         if not _can_be_made(kind, fan_in, fan_out, options):
             raise InputError(f"PyG's {name} cannot be made with the options {options}: {error}.") from error
@@ -58,13 +77,36 @@ def pyg_layer(name: str, fan_in: int, fan_out: int, options: dict[str, Any]) -> 
         ) from error
 
 
+def _mixes_rows(convolution: nn.Module) -> str | None:
+    """The module in which a row's result depends on which others there are: norms over rows, aggregators that pad lists."""
+    for module in convolution.modules():
+        of_pyg = type(module).__module__.startswith("torch_geometric.nn.norm")
+        by_row = type(module).__name__ == "MessageNorm" or getattr(module, "mode", None) == "node"
+        if isinstance(module, _NormBase | nn.RNNBase) or (of_pyg and not by_row):
+            return type(module).__name__
+    return None
+
+
 def _can_be_made(kind: type[nn.Module], fan_in: int, fan_out: int, options: dict[str, Any]) -> bool:
     """Whether the convolution is one for rows that are sources and destinations at once."""
     try:
-        kind(fan_in, fan_out, **options)
+        _made(kind, fan_in, fan_out, options)
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _made(kind: type[nn.Module], fan_in: int | tuple[int, int], fan_out: int, options: dict[str, Any]) -> nn.Module:
+    """A convolution, without the source files that PyG writes for its first of a kind and leaves among temporary files."""
+    with _MAKING:
+        known = set(sys.modules)
+        try:
+            return kind(fan_in, fan_out, **options)
+        finally:
+            for name in set(sys.modules) - known:
+                written = getattr(sys.modules[name], "__file__", None)
+                if written is not None and name.startswith(kind.__module__) and Path(written).parent == Path(gettempdir()):
+                    Path(written).unlink(missing_ok=True)
 
 
 def _own_model(name: str) -> str:
