@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from starling.engine.hybrid.source import WorkerSource
-from starling.engine.hybrid.whole_lists import ReadsInPlace
 from starling.nn.gather import Copy
 from starling.nn.registry import MODELS, ModelSpec, build_model
 from starling.nn.view import Size, View
@@ -22,9 +21,6 @@ SOURCE = SimpleNamespace(
     size=Size(100, 100, 900),
     edge_tables={"weight": torch.ones(3), "attr": torch.ones(3, 2), "type": torch.zeros(3, dtype=torch.int64)},
 )
-SUMS, ALL = ReadsInPlace(sums=True, weights=False, lists=False), ReadsInPlace(sums=False, weights=False, lists=True)
-READS = {"gcn": SUMS, "sage": SUMS, "gin": SUMS, "sgc": SUMS, "gat": ALL, "gatv2": ALL, "gate": ALL}
-NOTHING = ReadsInPlace(sums=False, weights=False, lists=False)
 
 
 def habits(model: nn.Module) -> Habits:
@@ -36,25 +32,25 @@ def make(name: str, **settings: Any) -> nn.Module:
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_every_model(name: str) -> None:
-    assert habits(make(name)).in_place == READS.get(name, NOTHING)
+def test_no_model_asks_for_a_list_of_edges(name: str) -> None:
+    assert not habits(make(name)).lists_edges
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "reads"),
+    ("name", "settings"),
     [
-        ("sage", {"aggregate": "max"}, ALL),
-        ("sage", {"aggregate": "lstm"}, NOTHING),
-        ("rgcn", {"bases": 1}, ALL),
-        ("gcn", {"edge_weights": True}, ReadsInPlace(sums=True, weights=True, lists=False)),
-        ("sage", {"norm": "batch", "dropout": 0.5, "residual": True}, SUMS),
-        ("sage", {"relational": True}, NOTHING),
+        ("sage", {"aggregate": "max"}),
+        ("sage", {"aggregate": "lstm"}),
+        ("rgcn", {"bases": 1}),
+        ("gcn", {"edge_weights": True}),
+        ("sage", {"norm": "batch", "dropout": 0.5, "residual": True}),
+        ("sage", {"relational": True}),
     ],
 )
-def test_settings_tell(name: str, settings: dict[str, Any], reads: ReadsInPlace | None) -> None:
+def test_a_look_leaves_a_model_as_it_was(name: str, settings: dict[str, Any]) -> None:
     model = make(name, **settings)
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    assert habits(model).in_place == reads
+    assert not habits(model).lists_edges
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
@@ -79,7 +75,7 @@ class Peeks(nn.Module):
 
 
 def test_a_users_model_that_looks_at_edges() -> None:
-    assert habits(Peeks()) == Habits(sums_raw_input=True, in_place=None, takes_means=False)
+    assert habits(Peeks()) == Habits(sums_raw_input=True, lists_edges=True, takes_means=False)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +83,8 @@ def test_a_users_model_that_looks_at_edges() -> None:
     [
         ("sage", {}, True),
         ("sage", {"edge_weights": True}, True),
-        ("rgcn", {}, True),
+        ("rgcn", {}, False),
+        ("sage", {"relational": True}, False),
         ("sage", {"aggregate": "max"}, False),
         ("gcn", {"edge_weights": True}, False),
         ("gin", {}, False),
@@ -101,4 +98,4 @@ def test_who_takes_means(name: str, settings: dict[str, Any], means: bool) -> No
 def test_convolutions_of_pyg_are_given_edges() -> None:
     pytest.importorskip("torch_geometric")
     found = habits(build_model(ModelSpec("pyg:SAGEConv", 6, 3), 0))
-    assert found == Habits(sums_raw_input=False, in_place=NOTHING, takes_means=False)
+    assert found == Habits(sums_raw_input=False, lists_edges=False, takes_means=False)

@@ -125,7 +125,8 @@ class LocalGraph:
     def weighted_mean_scale(self) -> Tensor:
         """The factor that makes a destination's sum of weighted rows a weighted mean, float32 [D]; 1 for rows of no weight."""
         if self.counted is not None:
-            return _inverse(self._weight_at(self._weight if self.edge_scale is None else self._weight * self.edge_scale))
+            total = self._weight_at(self._weight if self.edge_scale is None else self._weight * self.edge_scale)
+            return _inverse(total if self.row_scale is None else total * self.row_scale)
         return _inverse(self._whole_degree("weighted_degree")[: self.destinations].float())
 
     @cached_property

@@ -127,6 +127,11 @@ class TeamSettings(Record):
                     f"{asked} is for a --boundary that leaves out neighbours, and 1 leaves out none. "
                     f"Pass a smaller --boundary, or leave out team.{name}."
                 )
+        if self.boundary_choice == "weighted" and self.boundary == 0:
+            raise InputError(
+                "boundary_choice=weighted is for a --boundary that leaves neighbours to choose from, and 0 leaves none. "
+                "Pass a larger --boundary, or leave out team.boundary_choice."
+            )
         if self.local_only and self.shuffle == "global":
             raise InputError(
                 "--local-only computes each part's own targets, got --shuffle global, which deals out everybody's. Leave one out."

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from starling.core.errors import InputError
 from starling.engine.hybrid.source import WorkerSource
-from starling.engine.hybrid.whole_lists import ReadsInPlace
 from starling.kernels.adjacency import Lists
-from starling.nn.gather import Copy, Gather, Reduce
+from starling.nn.gather import ByRelation, Copy, Gather, Reduce
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
 from starling.nn.later_graph import EdgesInPlace, LaterGraph
 from starling.nn.ops.arrays import accumulator
@@ -28,18 +27,18 @@ from starling.train.config import TeamSettings
 class Habits:
     """`sums_raw_input`: the first layer sums input features as they are, before any weight or dropout.
 
-    `in_place`: what is read of edges that need not be listed for a layer; None where something asks for the list.
-    `takes_means`: of neighbours' rows, weighted or not.
+    `lists_edges`: it asks for the list of edges; else these may be read where a larger graph's are.
+    `takes_means`: of all neighbours' rows, weighted or not; those by relation are always of what is there.
     """
 
     sums_raw_input: bool
-    in_place: ReadsInPlace | None
+    lists_edges: bool
     takes_means: bool
 
 
 def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
     """Watch the model compute two nodes joined by two edges; it is left as it was."""
-    raw, weighted, means, listed = list[bool](), list[bool](), list[bool](), list[LocalGraph]()
+    raw, means, listed = list[bool](), list[bool](), list[LocalGraph]()
     x = torch.zeros(2, source.features.width, device=source.device)
 
     class Spy(View):
@@ -48,37 +47,40 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
             return source.size
 
         def aggregate(self, gather: Gather, reduce: Reduce, rows: Tensor) -> Tensor:
-            means.append(reduce == "mean")
+            means.append(reduce == "mean" and not isinstance(gather, ByRelation))
             return super().aggregate(gather, reduce, rows)
 
         def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
             raw.append(rows is x)
-            weighted.append(gather.edge_weight is not None)
             return rows.new_zeros(rows.shape, dtype=accumulator(rows))
+
+    class Watched(LaterGraph):
+        @property
+        def weighted_mean_scale(self) -> Tensor:
+            means.append(True)
+            return torch.ones(self.destinations, device=self.device)
 
     def show() -> LocalGraph:
         listed.append(graph)
         return graph
 
     graph = _two_nodes(source)
-    unlisted = _unlisted(graph, show)
+    unlisted = _unlisted(Watched, graph, show)
     state = {name: value.clone() for name, value in model.state_dict().items()}  # batch norm learns from whatever it sees
     was_training = model.training
     with torch.no_grad():
         model.train()(Spy(unlisted, constants=Constants(x)), x)
     model.train(was_training).load_state_dict(state)
-    used = vars(unlisted)  # what is made when it is first read
-    takes_means = any(means) or "weighted_mean_scale" in used
-    reads = ReadsInPlace(sums=bool(raw), weights=any(weighted), lists="adjacency" in used)
-    return Habits(any(raw), None if listed else reads, takes_means)
+    return Habits(any(raw), bool(listed), any(means))
 
 
 def check_boundary_mean(team: TeamSettings, habits: Habits) -> None:
     """An option that would change nothing is refused."""
     if team.boundary_mean == "ratio" and not habits.takes_means:
         raise InputError(
-            "boundary_mean=ratio says what means over neighbours are divided by, and this model takes none. "
-            "Leave out team.boundary_mean, or pass a model that does, such as --model sage."
+            "boundary_mean=ratio says what sage's means over all neighbours are divided by, and this model takes none: means by "
+            "relation are of what was heard of as it is, and PyG's convolutions make means of their own. Leave out "
+            "team.boundary_mean."
         )
 
 
@@ -100,10 +102,10 @@ class _InPlace:
         raise AssertionError("a layer of two nodes is computed at once")
 
 
-def _unlisted(graph: LocalGraph, show: Callable[[], LocalGraph]) -> LaterGraph:
+def _unlisted(kind: type[LaterGraph], graph: LocalGraph, show: Callable[[], LocalGraph]) -> LaterGraph:
     """The same graph, which calls `show` when something asks for its edges' list."""
     edge_tables = {name: getattr(graph, f"edge_{name}") for name in ("weight", "attr", "type")}
     edge_tables = {name: table for name, table in edge_tables.items() if table is not None}
     row_tables = {name: getattr(graph, name) for name in ("degree", "weighted_degree", "looped", "position")}
     where = _InPlace(graph.adjacency, np.arange(graph.edges))
-    return LaterGraph(graph.sources, graph.outputs, graph.edges, edge_tables, row_tables, show, where)
+    return kind(graph.sources, graph.outputs, graph.edges, edge_tables, row_tables, show, where)

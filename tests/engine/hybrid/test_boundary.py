@@ -236,21 +236,30 @@ def test_ratio_means_divide_by_what_was_heard_of(graph: Graph, parts: Path, choi
             np.testing.assert_allclose(found, expected[position[: layer.outputs]], rtol=1e-5, atol=1e-6)
 
 
-def test_ratio_means_of_weighted_edges(tmp_path: Path) -> None:
-    """A weighted mean of rows that are all alike is that row, whatever was left out."""
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"name": "global"},
+        {"name": "mini", "batch_size": 10, "fanouts": [4, 4]},
+        {"name": "cluster", "clusters": 2, "clusters_per_step": 1},
+    ],
+)
+def test_ratio_means_of_weighted_edges(tmp_path: Path, strategy: dict[str, Any]) -> None:
+    """A weighted mean of rows that are all alike is that row, whatever was left out, or not sampled."""
     weight = np.random.default_rng(1).uniform(0.5, 2, 200).astype(np.float32)
     graph = trainable_graph(tmp_path / "g", nodes=NODES, edges=200, edge_tables={"weight": weight})
     model = {**SAGE, "edge_weights": True}
     found = {}
     for mean in ("unbiased", "ratio"):
         config = config_of(
-            cut(graph, tmp_path / mean, PARTS, owners()), 1, model, boundary=0.4, boundary_mean=mean, reuse=False
+            cut(graph, tmp_path / mean, PARTS, owners()), 1, model, strategy, boundary=0.4, boundary_mean=mean, reuse=False
         )
         work = set_up(config, Team()).work
         assert isinstance(work, TeamWork)
         view = work.filler.fill(work.strategy.plan(1, 0)).views[0]
         gather = Copy(view.graph.edge_weight, row_scale=view.graph.weighted_mean_scale)
-        found[mean] = view.aggregate(gather, "sum", torch.ones(NODES, 1)).numpy()
+        assert view.layer is not None
+        found[mean] = view.aggregate(gather, "sum", torch.ones(view.layer.traffic.owned, 1)).numpy()
         empty = view.graph.local_degree.numpy() == 0
         assert (found[mean][empty] == 0).all()
     np.testing.assert_allclose(found["ratio"][~empty], 1, rtol=1e-5)
@@ -277,6 +286,11 @@ def test_the_number_of_workers_changes_no_ratio(parts: Path, tmp_path: Path, str
 def test_a_choice_without_anything_to_choose_is_refused(parts: Path, option: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"Pass a smaller --boundary, or leave out team.{next(iter(option))}"):
         config_of(parts, 2, SAGE, **option)
+
+
+def test_a_choice_of_none_is_refused(parts: Path) -> None:
+    with pytest.raises(InputError, match="Pass a larger --boundary"):
+        config_of(parts, 2, SAGE, boundary=0, boundary_choice="weighted")
 
 
 @pytest.mark.parametrize("model", [GCN, GIN, GAT, MAX])
