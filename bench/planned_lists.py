@@ -3,8 +3,8 @@
     python bench/planned_lists.py PARTS        # parts of an edge-cut, as of bench/hybrid.py: a worker for each of two
 
 Batches of targets are planned both ways in turn, three layers each, by two workers that are threads; then the first worker sums 128
-columns over the edges of every layer, forward and backward, and attends to them with four heads. Times are processor seconds of
-that worker's thread, medians over batches; bytes are those of all arrays that stand for a batch's edges, for sums or for attention.
+columns over the edges of every layer, forward and backward, takes their maxima, and attends to them with four heads. Times are
+processor seconds of that worker's thread, medians over batches; bytes are those of all arrays that stand for a batch's edges.
 A few minutes; results/planned_lists.json and a table in docs/engine.md.
 """
 
@@ -29,7 +29,6 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid.active import ActiveSet
 from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.whole_lists import ReadsInPlace
 from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.frontier import FrontierPool
@@ -37,7 +36,7 @@ from starling.kernels.mapped import MappedLists
 from starling.kernels.rows import rows_of
 from starling.kernels.sampling import take_all
 from starling.kernels.spmm import plain_sum, weighted_sum
-from starling.nn.gather import Attention
+from starling.nn.gather import Attention, Copy
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
 from starling.nn.later_graph import LaterGraph
 from starling.nn.view import View
@@ -61,7 +60,7 @@ def planned(graph: WorkerGraph, team: Team, own: NDArray[Any], way: str, what: s
             for lists in (split.inner.turned_for(np.empty(0)), *(peer.backward for peer in split.peers.values())):
                 assert lists.rows >= 0
         else:
-            assert lists_of(layer).transposed.rows >= 0
+            assert lists_of(layer).transposed.offsets[-1] >= 0
         layers.append(layer)
     return layers
 
@@ -111,7 +110,15 @@ def attention(layers: list[WorkerLayer]) -> None:
         out.sum().backward()  # type: ignore[no-untyped-call]
 
 
-COMPUTE: dict[str, Callable[[list[WorkerLayer]], None]] = {"sums": sums, "attention": attention}
+def maxima(layers: list[WorkerLayer]) -> None:
+    """What GraphSAGE computes with maxima, forward and backward."""
+    draw = torch.Generator().manual_seed(0)
+    for layer in layers:
+        rows = torch.randn(len(layer.rows), WIDTH, generator=draw, requires_grad=True)
+        View(graph_of(layer)).aggregate(Copy(), "max", rows).sum().backward()  # type: ignore[no-untyped-call]
+
+
+COMPUTE: dict[str, Callable[[list[WorkerLayer]], None]] = {"sums": sums, "maxima": maxima, "attention": attention}
 
 
 def _sum(lists: Lists, columns: int) -> None:
@@ -129,7 +136,7 @@ def held_bytes(layers: list[WorkerLayer], what: str) -> int:
     for layer in layers:
         if layer.in_place is None:
             keep(layer.block.offsets, layer.block.neighbours, layer.block.edge)
-        if what == "attention":
+        if what != "sums":
             pairs = [(lists_of(layer), lists_of(layer).transposed)]
         else:
             split = layer.split(numbered=False)
@@ -150,11 +157,12 @@ def measured(path: Path, batches: int) -> list[dict[str, Any]]:
     def work(team: Team) -> list[dict[str, Any]]:
         graph = open_worker_graph(parts, team.rank, team.size)
         draw, lines = np.random.default_rng(team.rank), []
-        ReadsInPlace(sums=True, weights=False, lists=True).prepare(graph)
-        for batch in range(batches + 1):  # the first compiles
+        for batch in range(batches + 1):  # the first compiles, and makes what all share
             own = np.sort(draw.choice(graph.owned, TARGETS // WORKERS, replace=False))
             for number, (way, what) in enumerate(itertools.product(WAYS, COMPUTE)):
-                layers, planning = _timed(partial(planned, graph, team, own, way, what, 4 * batch + number))
+                layers, planning = _timed(
+                    partial(planned, graph, team, own, way, what, len(WAYS) * len(COMPUTE) * batch + number)
+                )
                 edges = sum(layer.edges for layer in layers)
                 line = {"way": way, "what": what, "planning": planning, "bytes": held_bytes(layers, what), "edges": edges}
                 if team.rank == 0:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
+from starling.core.once import made_once
 from starling.kernels.parallel import parallel_for
 
 HUB_EDGES = 1 << 14
@@ -58,11 +59,14 @@ def hub_work(begin: NDArray[np.int64], end: NDArray[np.int64]) -> Work | None:
     hubs = np.flatnonzero(degree > HUB_EDGES)
     if len(hubs) == 0:
         return None
-    pieces = -(-degree[hubs] // PIECE_EDGES)
-    owner = np.repeat(hubs, pieces)
-    number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    first = begin[owner] + number * PIECE_EDGES
-    return Work(first, np.minimum(first + PIECE_EDGES, end[owner]), owner, NO_LIMIT)
+    return _in_pieces(begin[hubs], end[hubs], -(-degree[hubs] // PIECE_EDGES), hubs)
+
+
+def _in_pieces(begin: NDArray[np.int64], end: NDArray[np.int64], pieces: NDArray[np.int64], owner: NDArray[np.int64]) -> Work:
+    """Every list in so many items, one after the other."""
+    number = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    first = np.repeat(begin, pieces) + number * PIECE_EDGES
+    return Work(first, np.minimum(first + PIECE_EDGES, np.repeat(end, pieces)), np.repeat(owner, pieces), NO_LIMIT)
 
 
 class Lists(Protocol):
@@ -114,7 +118,7 @@ class Lists(Protocol):
     def some_rows(self, first: int, last: int) -> Lists:
         """The rows from `first` to `last` − 1; entries keep their numbers, and are not copied."""
 
-    def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[Any]:
+    def neighbours_at(self, entries: NDArray[np.int64] | slice) -> NDArray[Any]:
         """The neighbours of some entries, by their numbers in `offsets`."""
 
     def read(self, work: Work, start: int, stop: int, call: Read) -> None:
@@ -152,7 +156,7 @@ class Adjacency:
         numbers = self.by_edge.neighbours[entries] if self.numbered else NO_NUMBERS
         return Adjacency(ends - ends[0], self.neighbours[entries], self.columns, numbers, self.numbered)
 
-    def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[Any]:
+    def neighbours_at(self, entries: NDArray[np.int64] | slice) -> NDArray[Any]:
         """Out of the lists."""
         found: NDArray[Any] = self.neighbours[entries]
         return found
@@ -171,7 +175,7 @@ class Adjacency:
         """The pieces of the hubs, in row order; None where there are none."""
         return hub_work(self.offsets[:-1], self.offsets[1:])
 
-    @cached_property
+    @made_once
     def transposed(self) -> Adjacency:
         """The same edges seen from their sources, each list in edge order. Two passes over the edges, made once and kept."""
         return self.transpose() if self.numbered else self.transposed_unnumbered
@@ -180,9 +184,9 @@ class Adjacency:
         """What `transposed` gives, not kept here: for those who make something else of it."""
         if not self.numbered:
             return self._turned(NO_NUMBERS)
-        return self._turned(np.empty(len(self.neighbours), np.int32 if len(self.neighbours) < 2**31 else np.int64))
+        return self._turned(np.empty(len(self.neighbours), self.number_type))
 
-    @cached_property
+    @made_once
     def transposed_unnumbered(self) -> Adjacency:
         """`transposed` for sums whose edges have no values of their own: 4 bytes an edge instead of 8."""
         if "transposed" in self.__dict__ and self.numbered:
@@ -192,6 +196,11 @@ class Adjacency:
     def turned_for(self, edge_values: NDArray[Any]) -> Adjacency:
         """The transpose, with edge numbers only where there are values to read by them."""
         return self.transposed if len(edge_values) else self.transposed_unnumbered
+
+    @property
+    def number_type(self) -> np.dtype[Any]:
+        """Of edges' numbers, which may be those of longer lists that these are some of."""
+        return self.edges.dtype if len(self.edges) else np.dtype(np.int32 if len(self.neighbours) < 2**31 else np.int64)
 
     def _turned(self, edges: NDArray[Any]) -> Adjacency:
         """The transpose; `edges` is filled with numbers, unless it is empty."""
@@ -204,8 +213,7 @@ class Adjacency:
     def by_edge(self) -> Adjacency:
         """The same rows hearing from their edges: neighbour k is edge number k, a row of a matrix with one row an edge."""
         entries = len(self.neighbours)
-        kind = np.int32 if entries < 2**31 else np.int64
-        numbers = self.edges if len(self.edges) else np.arange(entries, dtype=kind)
+        numbers = self.edges if len(self.edges) else np.arange(entries, dtype=self.number_type)
         return Adjacency(self.offsets, numbers, entries, self.edges)
 
 
@@ -250,6 +258,15 @@ def run_edges(lists: Lists, width: int, threads: int | None, kernel: Callable[..
     """`run_lists` over all edges, hubs' pieces included, for kernels that write a value an edge and combine nothing."""
     for work in works(lists):
         run_lists(lists, work, width, threads, kernel, *arguments)
+
+
+def run_edges_of(
+    lists: Lists, rows: NDArray[np.int64], width: int, threads: int | None, kernel: Callable[..., object], *arguments: object
+) -> None:
+    """`run_edges` over the lists of some rows alone."""
+    begin, end = lists.offsets[rows], lists.offsets[1:][rows]
+    pieces = np.maximum(1, -(-(end - begin) // PIECE_EDGES))
+    run_lists(lists, _in_pieces(begin, end, pieces, rows), width, threads, kernel, *arguments)
 
 
 def works(lists: Lists) -> tuple[Work, ...]:

@@ -102,19 +102,25 @@ class MappedLists:
         """The same rows hearing from their edges. Where all entries have places their numbers follow one another."""
         if self.by_place:
             return replace(self, of_edges=True)
-        return adjacency(self.offsets, np.arange(self.entries, dtype=self._number_type), self.entries)
+        return adjacency(self.offsets, np.arange(self.entries, dtype=self.lists.number_type), self.entries)
 
-    def neighbours_at(self, entries: NDArray[np.int64]) -> NDArray[np.int32]:
+    def neighbours_at(self, entries: NDArray[np.int64] | slice) -> NDArray[np.int32]:
         """Through the map: below zero, or from `columns` on, for entries without a place."""
-        row = np.searchsorted(self.offsets, entries, side="right") - 1
-        found: NDArray[np.int32] = self.place[self.lists.neighbours[entries + self._moved[row]]]
+        if isinstance(entries, slice):
+            first, last, _ = entries.indices(self.entries)
+            rows = slice(np.searchsorted(self.offsets, first, side="right") - 1, np.searchsorted(self.offsets, last))
+            lengths = np.diff(self.offsets[rows.start : rows.stop + 1].clip(first, last))
+            entries, moved = np.arange(first, last), np.repeat(self._moved[rows], lengths)
+        else:
+            moved = self._moved[np.searchsorted(self.offsets, entries, side="right") - 1]
+        found: NDArray[np.int32] = self.place[self.lists.neighbours[entries + moved]]
         return found
 
     def read(self, work: Work, start: int, stop: int, call: Read) -> None:
         """Look up a stretch of items and have `call` go over them, until all are done."""
         begin, end = np.empty(stop, np.int64), np.empty(stop, np.int64)  # what lies before `start` is never touched
         found = np.empty(_AT_ONCE + HUB_EDGES, np.int32)
-        number = np.empty(len(found) if self.numbered else 0, self._number_type)
+        number = np.empty(len(found) if self.numbered else 0, self.lists.number_type)
         shift = NO_ROWS if self.shift is None else self.shift
         graph = (self.lists.neighbours, self.lists.edges, self._moved, self.place, self.columns, shift, self.by_place)
         first = start
@@ -146,10 +152,6 @@ class MappedLists:
         """The same rows hearing from the columns `first` to `last` − 1 alone; entries keep their numbers."""
         shift = self.shift[first:last] if self.by_place and self.shift is not None else self.shift
         return replace(self, place=self.place - np.int32(first), columns=last - first, shift=shift)
-
-    @property
-    def _number_type(self) -> type[np.signedinteger[Any]]:
-        return np.int32 if self.entries < 2**31 else np.int64
 
     @cached_property
     def _moved(self) -> NDArray[np.int64]:
@@ -218,11 +220,11 @@ def _look_up(
         ahead = begin[near] + moved[owner[near] if len(owner) else near]
         prefetch(neighbours, ahead)
         prefetch(neighbours, ahead + _LINE)
-        found_begin[item] = count
-        if end[item] - begin[item] > limit:  # somebody else's: it has to look as long as it is
+        if end[item] - begin[item] > limit:  # kept as long as it is, so that the kernel sees that it is somebody else's
             found_begin[item], found_end[item] = 0, end[item] - begin[item]
             item += 1
             continue
+        found_begin[item] = count
         for k in range(np.uint64(begin[item] + moved[row]), np.uint64(end[item] + moved[row])):
             at = place[np.uint64(neighbours[k])]
             found[count] = at

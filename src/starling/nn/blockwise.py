@@ -45,8 +45,10 @@ class _Plan:
         return slice(int(self.cuts[first]), int(self.cuts[last]))
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Ranges of items that hold at most a block of edges."""
+        """Ranges of items that hold at most a block of edges; one of none where there are no items: its result has a shape, too."""
         bounds, items, first = self.cuts, len(self.owner), 0
+        if not items:
+            yield 0, 0
         while first < items:
             last = int(bounds.searchsorted(bounds[first] + self.block, side="right")) - 1
             last = min(max(last, first + 1), items)

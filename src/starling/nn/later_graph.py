@@ -96,7 +96,7 @@ class LaterGraph(LocalGraph):
         """In place, or listed."""
         if self.in_place is None:
             return self.listed.neighbours[edges]
-        numbers = np.arange(self.edges)[edges] if isinstance(edges, slice) else edges.cpu().numpy()
+        numbers = edges if isinstance(edges, slice) else edges.cpu().numpy()
         return torch.from_numpy(self.in_place.lists.neighbours_at(numbers)).to(self.device)
 
     @property

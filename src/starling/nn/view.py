@@ -1,8 +1,8 @@
 """A layer's window on the graph: what it may ask for, and the one place where aggregation happens.
 
 ``aggregate`` brings mirrors' rows through the exchange, reduces what comes along the local edges (`gathering.py`), and joins what
-several workers made. An engine that overlaps messages with work subclasses `View` and overrides `linear`, `on_lists` and
-`aggregate_then`; layers do not change.
+several workers made. An engine that overlaps messages with work subclasses `View` and overrides how these are done (`aggregate`,
+`aggregate_then`, `linear`, `on_lists`); layers do not change.
 """
 
 from __future__ import annotations

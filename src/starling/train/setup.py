@@ -185,7 +185,7 @@ def _team_work(
         relations=graph.manifest.edge_types,
         types=source.relations,
         clusters=labels,
-        in_place=habits.in_place,
+        in_place=not habits.lists_edges,
     )
     raw, whole_steps = not source.features.learnt and habits.sums_raw_input, config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -30,6 +32,8 @@ from starling.nn.graph import local_graph
 from starling.nn.row_work import Node, RowWork
 from starling.plan.batch import Block
 from starling.store.graph import Graph
+from starling.train.config import RunConfig
+from starling.train.setup import set_up
 from tests.comm.test_shared_memory import held, linked_pair
 from tests.engine.hybrid.disorder import learn_in_disorder
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, learn, learn_together, steps
@@ -50,6 +54,7 @@ MODELS: dict[str, dict[str, Any]] = {
 STRATEGIES: dict[str, dict[str, Any]] = {
     "global": {"name": "global"},
     "sampled": {"name": "mini", "batch_size": 20, "fanouts": [3, 2, 2]},
+    "whole lists": {"name": "mini", "batch_size": 30},
     "cluster": {"name": "cluster", "clusters": 5, "clusters_per_step": 2, "boundary_hops": 1},
 }
 WHOLE_LISTS = {"sage lstm", "rgat within", "pyg"}
@@ -284,6 +289,42 @@ def test_rows_wait_for_the_last_worker_that_they_read_from(monkeypatch: pytest.M
     assert groups() == []
 
 
+def test_no_group_is_left_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row 3, a mirror of worker 1, was all that waits for worker 1 alone; it is pushed with row 4, a mirror of worker 2."""
+    graph = local_graph(torch.arange(6), torch.tensor([1, 0, 4, 0, 0]), 5, outputs=3)
+    traffic = make_traffic(3, [np.empty(0, np.int64)] * 3, [0, 1, 1])
+    groups = row_groups.row_groups(graph, traffic, [1, 2])
+    found = [(group.rows.tolist(), group.waits_for, group.pushed) for group in groups]
+    assert found == [([0, 1], (), False), ([3, 4], (1, 2), True), ([2], (1, 2), False)]
+
+
+def test_layers_go_when_their_step_is_over(graph: Graph, parts: dict[str, Path]) -> None:
+    """A layer keeps groups of its graph's rows, and is not kept by that graph: nothing is left to the collector of cycles."""
+
+    def work(team: Team, config: RunConfig) -> int:
+        setup, layers = set_up(config, team).work, []
+        for epoch in range(1, 4):
+            for batch in setup.batches(epoch):
+                for each in batch.views:
+                    assert isinstance(each, TeamView)
+                    assert each.layer is not None
+                    assert each.groups(torch.empty(0)) is not None
+                    layers.append(weakref.ref(each.layer))
+                    del each
+                del batch
+        return len({id(layer()) for layer in layers} - {id(None)})
+
+    gc.collect()
+    gc.disable()
+    try:
+        for strategy, boundary in (({"name": "mini", "batch_size": 30}, 1.0), ({"name": "global"}, 0.5)):
+            config = config_of(parts["edge-cut"], 2, MODELS["gat"], strategy, boundary=boundary)
+            alive = run_threads(2, lambda team, config=config: work(team, config))
+            assert max(alive) <= 4  # of the last step
+    finally:
+        gc.enable()
+
+
 def test_mirrors_are_a_group_of_their_own_before_own_rows_that_wait_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vertex-cut: rows 0 to 2 are own, row 3 mirrors one of worker 1, and all have in-edges; row 2 reads the mirror."""
     graph = local_graph(torch.tensor([0, 1, 2, 3, 4]), torch.tensor([1, 0, 3, 0]), 4, outputs=3)
@@ -293,6 +334,7 @@ def test_mirrors_are_a_group_of_their_own_before_own_rows_that_wait_as_long(monk
         return [(group.rows.tolist(), group.waits_for, group.pushed) for group in row_groups.row_groups(graph, traffic, [1])]
 
     assert groups() == [([0, 1], (), False), ([3], (1,), True), ([2], (1,), False)]
+    assert all(len(group.rows) for group in row_groups.row_groups(graph, traffic, [1]))
     monkeypatch.setattr(row_groups, "LEAST_EARLY", 2.0)  # a push that flies beside row 2 pays in any case
     assert len(groups()) == 3
     monkeypatch.setattr(row_groups, "LEAST_ROWS", 2)  # too few mirrors, and too few rows behind them

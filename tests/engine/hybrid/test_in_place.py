@@ -20,7 +20,7 @@ from starling.nn.later_graph import LaterGraph
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.setup import set_up
-from starling.train.work import TeamWork
+from starling.train.work import TeamWork, outputs_of
 from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, cut, learn_together, steps, unequal_parts
 from tests.engine.hybrid.test_equal import CUTS, WHOLE_LISTS, settings_of
 from tests.engine.hybrid.test_equal import MODELS as EVERY_MODEL
@@ -144,12 +144,13 @@ def test_copies_give_the_same_gradients(
     np.testing.assert_allclose(in_place, copied, rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("model", [model for model in MODELS if model not in WHOLE_LISTS])
+@pytest.mark.parametrize("model", [*(model for model in MODELS if model not in WHOLE_LISTS), "sage by relation"])
 def test_edges_of_a_vertex_cut_are_not_listed_by_the_way(
     cuts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     """What a model reads was seen where all edges are in one place: with pieces of lists it reads no more."""
-    config = config_of(cuts["vertex-cut"], 4, settings_of(model), MINI)
+    settings = {"name": "sage", "hidden": 8, "relational": True} if model == "sage by relation" else settings_of(model)
+    config = config_of(cuts["vertex-cut"], 4, settings, MINI)
     assert all(ways(config)[0])
     monkeypatch.setattr(LaterGraph, "listed", property(lambda graph: pytest.fail("edges were listed")))
     assert len(steps(config))
@@ -200,17 +201,33 @@ def test_a_model_that_shows_its_habits_late(graph: Graph, parts: Path, tmp_path:
     np.testing.assert_allclose(steps(config), steps(config_of(graph.path, 1, model, MINI)), rtol=2e-4, atol=2e-6)
 
 
-@pytest.mark.parametrize(("fanouts", "prepared"), [([3, "all"], True), ([3, 2], False)])
-def test_whole_lists_are_split_only_where_a_hop_takes_them(parts: Path, fanouts: list[Any], prepared: bool) -> None:
-    """Fan-outs alone need no second copy of the worker's edges while they train."""
-    config = config_of(parts, 2, settings_of("gcn"), {**MINI, "fanouts": fanouts})
+@pytest.mark.parametrize(
+    ("model", "layers", "batch_size", "fanouts", "prepared"),
+    [
+        ("gcn", 2, 20, [3, "all"], {"split"}),
+        ("gat", 2, 20, None, {"turned"}),
+        ("gcn", 2, 20, [3, 2], set()),  # what was drawn is copied
+        ("gat", 1, 1, None, set()),  # one target has fewer edges than there are rows
+    ],
+)
+def test_whole_lists_are_prepared_only_where_a_layer_reads_them(
+    parts: Path, model: str, layers: int, batch_size: int, fanouts: list[Any] | None, prepared: set[str]
+) -> None:
+    """A second copy of the worker's edges, by owner of the source or turned round, is made for nobody else."""
+    strategy = {**MINI, "batch_size": batch_size, "fanouts": fanouts}
+    config = config_of(parts, 2, {**settings_of(model), "layers": layers}, strategy)
 
-    def look(team: Team) -> bool:
-        work = set_up(config, team).work
-        assert isinstance(work, TeamWork)
-        return "_split" in work.source.graph.whole_layer.__dict__
+    def look(team: Team) -> set[str]:
+        setup = set_up(config, team)
+        assert isinstance(setup.work, TeamWork)
+        batch = next(iter(setup.work.batches(1)))
+        loss = outputs_of(setup.model, batch)[batch.outputs].sum()
+        loss.backward()
+        graph = setup.work.source.graph
+        there = {"split": "_split" in vars(graph.whole_layer), "turned": "transposed" in vars(graph.adjacency)}
+        return {name for name, made in there.items() if made}
 
-    assert run_threads(2, look) == [prepared] * 2
+    assert run_threads(2, look)[0] == prepared
 
 
 def look_on_cards(team: Team, config: RunConfig) -> list[bool]:

@@ -1,8 +1,9 @@
 """The exchange of a team: values go from owners to mirrors, gradients and partial results from mirrors to owners.
 
 One message for each pair of workers and direction, only rows that are active in the batch, no index. Every operation asks, sends,
-and then waits; asking and sending never wait, so workers may reach it in any order. Messages are taken as they come. Where partial
-results or gradients of several workers meet in one row, they are added in the order of ranks: the same bits in every run.
+and then waits; asking and sending never wait, so workers may reach it in any order. Messages are taken as they come, those of a
+push in the order of ranks. Where partial results or gradients of several workers meet in one row, they are added in that order,
+too: the same bits in every run.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ class TeamExchange:
     """In a vertex-cut: how many of the own rows are destinations."""
     wire: Wire = "float32"
     known: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
+
+    @property
+    def workers(self) -> int:
+        """The team's."""
+        return self.team.size
 
     @property
     def senders(self) -> list[int]:

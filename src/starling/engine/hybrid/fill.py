@@ -86,10 +86,6 @@ class TeamFiller:
         return views, x
 
     def _graph_of(self, layer: WorkerLayer, planning: Calls) -> LocalGraph:
-        if (
-            layer.thinned is not None or layer.in_place is not None
-        ):  # its graph holds the layer: kept by it, neither would ever go
-            return self.source.local_graph(layer, planning, ratio_means=self.ratio_means)
         if layer not in self.graphs:
             self.graphs[layer] = self.source.local_graph(layer, planning, ratio_means=self.ratio_means)
         return self.graphs[layer]

@@ -9,6 +9,7 @@ neither the order of arrival nor ``--overlap off``, which takes all messages fir
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -52,20 +53,17 @@ def compute_and_push(
     *,
     overlap: bool,
 ) -> Tensor:
-    """The same where a group is pushed: what `push_of` its results joins of all workers' own destinations."""
+    """Own rows' results, joined with what others' mirrors have made; mirrors' leave as soon as they are computed."""
     blocks: dict[int, Tensor] = {}
-    journey = _Journey(exchange, exchange.calls.forward(), overlap)
-    made, push, token, mirrors = [], None, None, None
-    for group, results in zip(groups, _computed(journey, groups, rows, work, blocks), strict=True):
-        if not group.pushed:
-            made.append(results)
-            continue
-        push, mirrors = push_of(results), results
-        token = push.start(*results) if overlap else None
-    assert push is not None
-    assert mirrors is not None
-    token = push.start(*mirrors) if token is None else token
-    return push.finish(token, *_joined([group for group in groups if not group.pushed], made, blocks))
+    computed = _computed(_Journey(exchange, exchange.calls.forward(), overlap), groups, rows, work, blocks)
+    own = [number for number, group in enumerate(groups) if not group.pushed]
+    (mirrors,) = set(range(len(groups))) - set(own)
+    made = list(islice(computed, mirrors + 1))
+    push = push_of(made[mirrors])
+    token = push.start(*made[mirrors]) if overlap else None
+    made += computed
+    token = push.start(*made[mirrors]) if token is None else token
+    return push.finish(token, *_joined([groups[number] for number in own], [made[number] for number in own], blocks))
 
 
 def _computed(

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from starling.core.once import lock_of
 from starling.engine.hybrid.row_groups import RowGroup, row_groups
 from starling.engine.hybrid.split_edges import SplitEdges, split_edges, sums_of_lists
 from starling.engine.hybrid.traffic import Traffic
@@ -64,11 +65,12 @@ class WorkerLayer:
             return self.thinned
         if self.in_place is not None:
             return self.in_place.split(numbered=numbered)
-        kept: SplitEdges[Any] | None = self.__dict__.get("_split")
-        if kept is None or (numbered and not kept.inner.numbered):
-            kept = split_edges(self.block.offsets, self.block.neighbours, self.traffic, numbered=numbered)
-            self.__dict__["_split"] = kept
-        return kept
+        with lock_of(self):
+            kept: SplitEdges[Any] | None = self.__dict__.get("_split")
+            if kept is None or (numbered and not kept.inner.numbered):
+                kept = split_edges(self.block.offsets, self.block.neighbours, self.traffic, numbered=numbered)
+                self.__dict__["_split"] = kept
+            return kept
 
     def stands_for(self) -> NDArray[np.float32]:
         """How many edges those of each destination stand for together: some may make up for others that are left out."""

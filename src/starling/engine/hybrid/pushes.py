@@ -112,22 +112,30 @@ class Push(ABC):
         return rows
 
 
-class SumPush(Push):
-    """Partial sums."""
+class RowsPush(Push):
+    """Rows of which nothing but the width is needed for their gradients, which come from owners."""
 
     def message(self, mirrors: Sequence[Tensor]) -> Tensor:
         """They themselves."""
         return mirrors[0]
 
     def kept_of_mirrors(self, mirrors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Their shape."""
+        """Their width."""
         return (mirrors[0].new_empty(0, mirrors[0].shape[1]),)
+
+    def mirrors_gradients(self, kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        """What owners sent."""
+        return (self.returned(kept[0]),)
+
+
+class SumPush(RowsPush):
+    """Partial sums."""
 
     def joined(self, own: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
         """Added up."""
         total = own[0].clone()
         self.exchange.add_for_own(total, self.coming)
-        return total[: self.exchange.outputs].clone(), ()
+        return total if self.exchange.outputs == len(total) else total[: self.exchange.outputs].clone(), ()
 
     def own_gradients(self, gradient: Tensor, kept: Sequence[Tensor]) -> Sequence[Tensor]:
         """Everybody's gradient is that of the sum."""
@@ -135,21 +143,9 @@ class SumPush(Push):
         self.send_back(rows)
         return (rows,)
 
-    def mirrors_gradients(self, kept: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The same."""
-        return (self.returned(kept[0]),)
 
-
-class MaxPush(Push):
+class MaxPush(RowsPush):
     """Partial maxima. The gradient goes to the first worker, in the order of ranks with the owner first, that has the maximum."""
-
-    def message(self, mirrors: Sequence[Tensor]) -> Tensor:
-        """They themselves."""
-        return mirrors[0]
-
-    def kept_of_mirrors(self, mirrors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Their shape."""
-        return (mirrors[0].new_empty(0, mirrors[0].shape[1]),)
 
     def joined(self, own: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
         """The largest, and who has it."""
@@ -174,10 +170,6 @@ class MaxPush(Push):
                 exchange.send_block(peer, rows[index] * (winner[index] == peer), self.back)
         exchange.depart(rows)
         return (rows * (winner == exchange.team.rank),)
-
-    def mirrors_gradients(self, kept: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Those that were won here."""
-        return (self.returned(kept[0]),)
 
 
 class _Start(Function):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.engine.hybrid.traffic import Traffic
-from starling.kernels.adjacency import run_edges
+from starling.kernels.adjacency import run_edges, run_edges_of
 from starling.nn.excerpt import Excerpt, excerpt
 from starling.nn.graph import LocalGraph
 
@@ -27,7 +27,7 @@ LEAST_ROWS = 2048
 LEAST_SHARE = 0.2
 """Of all rows, of a group between the first and the last: each copies the rows that it reads."""
 LEAST_EARLY = 0.1
-"""The share of rows that need not wait for the last message, below which a layer is computed whole."""
+"""The share of rows that need not wait for the last message, below which a layer without a push is computed whole."""
 LEAST_EDGES = 16
 """For each row that another group reads too: copying it must not cost what the edges do."""
 
@@ -68,7 +68,7 @@ class RowGroup:
 
 
 def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> tuple[RowGroup, ...]:
-    """The groups of a layer, for `senders` in the order in which they are waited for; one or none where that would not pay."""
+    """The groups of a layer, for `senders` in the order in which they are waited for; none where they would not pay."""
     if not senders or graph.destinations < 2 * LEAST_ROWS:
         return ()
     turn = np.zeros(traffic.rows, np.int32)
@@ -77,30 +77,56 @@ def row_groups(graph: LocalGraph, traffic: Traffic, senders: Sequence[int]) -> t
     lists = graph.adjacency
     waits = turn[: graph.destinations].copy()  # a mirror that is a destination is read as one
     run_edges(lists, 1, 1, _latest, turn, waits)
-    ends = _group_ends(np.bincount(waits, minlength=len(senders) + 1))
-    group_of, pushed, found = np.searchsorted(ends, waits), -1, []
-    late = group_of == len(ends) - 1
-    pays = LEAST_ROWS <= late.sum() <= (1 - LEAST_EARLY) * len(waits) and len(ends) > 1
-    if min(late[: traffic.owned].sum(), late[traffic.owned :].sum()) >= max(LEAST_ROWS, 1):  # a push, and rows behind it
-        pushed, pays = len(ends) - 1, True
-        group_of[: traffic.owned] += late[: traffic.owned]
-        group_of[traffic.owned :] = pushed
-        ends.append(ends[-1])
-    if not pays:
+    deal = _dealt(waits, traffic.owned, len(senders))
+    if deal is None:
         return ()
-    reads = np.zeros((len(ends), traffic.rows), np.bool_)
-    run_edges(lists, 1, 1, _mark_sources, group_of, reads)
-    for number, end in enumerate(ends):
-        rows = np.flatnonzero(group_of == number)
-        if end == 0 and len(rows) and rows[-1] == len(rows) - 1:
+    members = [np.flatnonzero(deal.group_of == number) for number in range(len(deal.ends))]
+    inner = deal.ends[0] == 0 and _are_first(members[0])  # its sources are the own rows: none need be looked for
+    reads = np.zeros((len(members), traffic.rows), np.bool_)
+    run_edges_of(lists, np.concatenate(members[inner:]), 1, 1, _mark_sources, deal.group_of, reads)
+    found = []
+    for number, (rows, end) in enumerate(zip(members, deal.ends, strict=True)):
+        if inner and number == 0:
             sources = np.arange(traffic.owned)
         else:
             reads[number, rows] = False
             sources = np.concatenate([rows, np.flatnonzero(reads[number])])
         stretches = _stretches(sources, turn, traffic, senders)
-        found.append(RowGroup(rows, excerpt(graph, rows, sources), tuple(senders[:end]), stretches, number == pushed))
+        found.append(RowGroup(rows, excerpt(graph, rows, sources), tuple(senders[:end]), stretches, number == deal.pushed))
     repeated = sum(group.piece.graph.sources for group in found) - traffic.rows
     return tuple(found) if repeated * LEAST_EDGES <= graph.edges else ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Deal:
+    """The group of each destination; the turn that each group waits for; the group that is pushed, if any."""
+
+    group_of: NDArray[np.int64]
+    ends: list[int]
+    pushed: int | None
+
+
+def _dealt(waits: NDArray[np.int32], owned: int, senders: int) -> _Deal | None:
+    """Destinations by the turn that each waits for; None where too few can be computed before the last message.
+
+    Where both mirrors and own rows wait for it, mirrors are a group of their own before these: the push flies meanwhile, so that it
+    pays however many wait.
+    """
+    ends = _group_ends(np.bincount(waits, minlength=senders + 1))
+    group_of, last = np.searchsorted(ends, waits), len(ends) - 1
+    late = group_of == last
+    if min(np.count_nonzero(late[:owned]), np.count_nonzero(late[owned:])) >= LEAST_ROWS:
+        group_of[owned:] = last
+        group_of[:owned] += late[:owned]
+        there = np.unique(group_of)  # mirrors may have been all of an earlier group
+        return _Deal(np.searchsorted(there, group_of), [[*ends, ends[-1]][number] for number in there], len(there) - 2)
+    early = len(waits) - np.count_nonzero(late)
+    pays = early >= LEAST_EARLY * len(waits) and len(waits) - early >= LEAST_ROWS and len(ends) > 1
+    return _Deal(group_of, ends, None) if pays else None
+
+
+def _are_first(rows: NDArray[np.int64]) -> bool:
+    return len(rows) > 0 and int(rows[-1]) == len(rows) - 1
 
 
 def rows_follow_one_another(groups: Sequence[RowGroup]) -> bool:

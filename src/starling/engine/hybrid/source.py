@@ -6,7 +6,6 @@ Whatever depends on the whole graph (degrees by weight or relation, statistics o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from starling.kernels.loops import looped_rows
 from starling.nn.graph import NO_LOOPS, LocalGraph
 from starling.nn.later_graph import LaterGraph
 from starling.nn.view import Size
+from starling.plan.batch import Block
 from starling.store.parts import open_parts
 from starling.store.parts_manifest import PartsManifest
 
@@ -95,14 +95,16 @@ class WorkerSource(NodeRows):
             rows["relation_degree"] = self._relation_degree(layer, calls).to(self.device)
         if ratio_means:
             rows["counted"] = torch.from_numpy(layer.stands_for()).to(self.device)
-        if layer.thinned is not None or layer.in_place is not None:
-            size = (layer.traffic.rows, layer.outputs, layer.edges)
-            listed = partial(self._listed_graph, layer, rows)
-            return LaterGraph(*size, self.edge_tables, rows, listed, layer.in_place)
-        return self._listed_graph(layer, rows)
+        if layer.thinned is None and layer.in_place is None:
+            return self._listed_graph(layer.block, layer.outputs, rows)
+        listed, outputs = (
+            layer.listed,
+            layer.outputs,
+        )  # not the layer, which keeps groups of the graph's rows: neither would ever go
+        size = (layer.traffic.rows, outputs, layer.edges)
+        return LaterGraph(*size, self.edge_tables, rows, lambda: self._listed_graph(listed(), outputs, rows), layer.in_place)
 
-    def _listed_graph(self, layer: WorkerLayer, rows: dict[str, Tensor | None]) -> LocalGraph:
-        block = layer.block
+    def _listed_graph(self, block: Block, outputs: int, rows: dict[str, Tensor | None]) -> LocalGraph:
         tables = self.edge_tables
         if tables and len(block.edge) == len(block.neighbours):
             edge = torch.from_numpy(np.asarray(block.edge)).long()
@@ -111,7 +113,7 @@ class WorkerSource(NodeRows):
             torch.from_numpy(np.asarray(block.offsets)),
             torch.from_numpy(np.asarray(block.neighbours)),
             block.sources,
-            layer.outputs,
+            outputs,
             row_scale=_tensor(block.row_scale),
             edge_scale=_tensor(block.edge_scale),
             **rows,

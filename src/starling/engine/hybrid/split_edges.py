@@ -6,13 +6,13 @@ Sums over own rows need no message, so they are made while messages fly; each wo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
+from starling.core.once import made_once
 from starling.engine.hybrid.traffic import Traffic
 from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.mapped import MappedLists
@@ -35,7 +35,7 @@ class PeerEdges(Generic[SomeLists]):
     scale: float | NDArray[np.float32] = 1.0
     turned: MappedLists | None = None
 
-    @cached_property
+    @made_once
     def backward(self) -> SomeLists:
         """From the destinations (all of them, not only `rows`) to the mirrors."""
         if self.turned is not None:
@@ -48,7 +48,7 @@ class PeerEdges(Generic[SomeLists]):
 
     def some_rows(self, first: int, last: int) -> PeerEdges[SomeLists]:
         """The edges to the destinations from `first` to `last` − 1."""
-        start, stop = np.count_nonzero(self.rows < first), np.count_nonzero(self.rows < last)
+        start, stop = (int(np.count_nonzero(self.rows < row)) for row in (first, last))
         assert isinstance(self.scale, float), "edges that make up for others are not cut"
         forward = cast("SomeLists", self.forward.some_rows(start, stop))
         turned = None if self.turned is None else self.turned.from_columns(first, last)

@@ -23,7 +23,6 @@ from starling.engine.hybrid.boundary import Boundary
 from starling.engine.hybrid.chances import Chances
 from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
 from starling.engine.hybrid.thinning import Thinning
-from starling.engine.hybrid.whole_lists import ReadsInPlace
 from starling.engine.hybrid.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.induced import take_within
@@ -140,19 +139,17 @@ class TeamGlobal(TeamStrategy):
 class TeamTargets(TeamStrategy):
     """Batches of the whole team's training nodes; each worker has those it owns. Batches are made of positions.
 
-    `in_place`: what the model reads of large layers with all neighbours, where the graph's own lists are; they are not listed then.
+    `in_place`: edges of large layers with all neighbours are read where the graph's own lists are, and not listed.
     """
 
     def __init__(
-        self, hops: Sequence[HopSampler], targets: Batches, seed: int, *, in_place: ReadsInPlace | None = None, **common: Any
+        self, hops: Sequence[HopSampler], targets: Batches, seed: int, *, in_place: bool = False, **common: Any
     ) -> None:
         super().__init__(**common)
         self._hops, self._targets, self._seed = hops, targets, seed
-        whole = self.boundary.probability == 1 and any(isinstance(hop, AllNeighbours) for hop in hops)
-        self._in_place = False
-        if in_place is not None and whole and self.team.device.type == "cpu":  # on a card edges are listed
-            in_place.prepare(self.graph)
-            self._in_place = True
+        self._in_place = (
+            in_place and self.boundary.probability == 1 and self.team.device.type == "cpu"
+        )  # on a card edges are listed
         positions = self.graph.position[self.train_rows]
         order = np.argsort(positions)
         self._positions, self._rows = positions[order], self.train_rows[order]
@@ -186,7 +183,7 @@ def team_mini(
     source: NeighbourSource,
     seed: int,
     threads: int | None,
-    in_place: ReadsInPlace | None,
+    in_place: bool,
     common: Common,
 ) -> TeamTargets:
     """Targets in keyed order, all neighbours or a sample of them."""
@@ -315,12 +312,12 @@ def make_team_strategy(
     relations: tuple[str, ...] = (),
     types: int = 0,
     clusters: NDArray[Any] | None = None,
-    in_place: ReadsInPlace | None = None,
+    in_place: bool = False,
     threads: int | None = None,
 ) -> TeamStrategy:
     """The strategy of a name for one worker of a team; refuses those that a team cannot compute together.
 
-    `in_place`: what the model reads of edges that need not be listed; None where it asks for the list.
+    `in_place`: the model does not ask for lists of edges.
     """
     common: Common = {
         "graph": graph,

@@ -111,24 +111,6 @@ class SomeInPlace:
         return SomeInPlace(self.lists.excerpt(rows, sources))
 
 
-@dataclass(frozen=True)
-class ReadsInPlace:
-    """What a model reads of a layer's edges that need not be copied for it: sums by owner of the source, or whole lists."""
-
-    sums: bool
-    weights: bool
-    lists: bool
-
-    def prepare(self, graph: WorkerGraph) -> None:
-        """Make what layers share: once, and not by two threads at once."""
-        if self.sums:
-            whole = graph.whole_layer.split(numbered=self.weights)
-            _ = whole.inner.transposed if self.weights else whole.inner.transposed_unnumbered
-            _ = [edges.backward for edges in whole.peers.values()]
-        if self.lists:
-            _ = graph.adjacency.transposed
-
-
 def in_place(
     graph: WorkerGraph, given: NDArray[np.int64], active: ActiveRows, place: NDArray[np.int32], edges: int
 ) -> LayerInPlace | None:

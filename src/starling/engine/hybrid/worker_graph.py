@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.core.manifest import Table
+from starling.core.once import made_once
 from starling.engine.hybrid.plan import WorkerLayer, listed_layer
 from starling.engine.hybrid.split_edges import SplitEdges
 from starling.engine.hybrid.traffic import Traffic, make_traffic
@@ -66,7 +67,7 @@ class WorkerGraph:
         """Whether in-edges of one node lie with several workers."""
         return self.manifest.kind == "vertex-cut"
 
-    @cached_property
+    @made_once
     def whole_layer(self) -> WorkerLayer:
         """A layer with all rows and edges, made once, so that what is prepared for it is made once."""
         lists = self.incoming
@@ -78,7 +79,7 @@ class WorkerGraph:
         """All edges by the owner of their source, made once."""
         return self.whole_layer.split(numbered=False)
 
-    @cached_property
+    @made_once
     def adjacency(self) -> Adjacency:
         """`incoming` as kernels see it."""
         return adjacency(self.incoming.offsets, self.incoming.neighbours.astype(np.int32, copy=False), self.rows)
