@@ -234,8 +234,7 @@ def train(
             min=0,
             max=1,
             help="Chance that a part hears of a neighbour in another part, new each epoch: 1 is exact, 0 isolates "
-            "parts. --set team.boundary_choice=weighted hears rather of those that weigh more, team.boundary_mean=ratio "
-            "steadies means. Default 1.",
+            "parts. Default 1. With --set: team.boundary_choice=weighted, team.boundary_mean=ratio.",
             **_TEAM,
         ),
     ] = None,

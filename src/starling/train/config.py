@@ -120,18 +120,13 @@ class TeamSettings(Record):
         if self.parallel == "data" and (self.boundary < 1 or not self.overlap or self.wire != "float32"):
             asked = "--boundary" if self.boundary < 1 else "--overlap off" if not self.overlap else "--wire"
             raise InputError(f"{asked} is for --parallel hybrid; with --parallel data nothing of the kind is sent.")
-        for asked in ("boundary_choice=weighted", "boundary_mean=ratio"):
+        for asked, pointless in (("boundary_choice=weighted", (0, 1)), ("boundary_mean=ratio", (1,))):
             name, _, value = asked.partition("=")
-            if getattr(self, name) == value and self.boundary == 1:
+            if getattr(self, name) == value and self.boundary in pointless:
                 raise InputError(
-                    f"{asked} is for a --boundary that leaves out neighbours, and 1 leaves out none. "
-                    f"Pass a smaller --boundary, or leave out team.{name}."
+                    f"{asked} is for a --boundary that leaves out some neighbours, and {self.boundary:g} leaves out "
+                    f"{'none' if self.boundary else 'all'}. Pass another --boundary, or leave out team.{name}."
                 )
-        if self.boundary_choice == "weighted" and self.boundary == 0:
-            raise InputError(
-                "boundary_choice=weighted is for a --boundary that leaves neighbours to choose from, and 0 leaves none. "
-                "Pass a larger --boundary, or leave out team.boundary_choice."
-            )
         if self.local_only and self.shuffle == "global":
             raise InputError(
                 "--local-only computes each part's own targets, got --shuffle global, which deals out everybody's. Leave one out."

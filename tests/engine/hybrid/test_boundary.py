@@ -284,12 +284,12 @@ def test_the_number_of_workers_changes_no_ratio(parts: Path, tmp_path: Path, str
 
 @pytest.mark.parametrize("option", [{"boundary_choice": "weighted"}, {"boundary_mean": "ratio"}])
 def test_a_choice_without_anything_to_choose_is_refused(parts: Path, option: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"Pass a smaller --boundary, or leave out team.{next(iter(option))}"):
+    with pytest.raises(InputError, match=f"1 leaves out none. Pass another --boundary, or leave out team.{next(iter(option))}"):
         config_of(parts, 2, SAGE, **option)
 
 
 def test_a_choice_of_none_is_refused(parts: Path) -> None:
-    with pytest.raises(InputError, match="Pass a larger --boundary"):
+    with pytest.raises(InputError, match="0 leaves out all"):
         config_of(parts, 2, SAGE, boundary=0, boundary_choice="weighted")
 
 

@@ -97,10 +97,7 @@ class WorkerSource(NodeRows):
             rows["counted"] = torch.from_numpy(layer.stands_for()).to(self.device)
         if layer.thinned is None and layer.in_place is None:
             return self._listed_graph(layer.block, layer.outputs, rows)
-        listed, outputs = (
-            layer.listed,
-            layer.outputs,
-        )  # not the layer, which keeps groups of the graph's rows: neither would ever go
+        listed, outputs = layer.listed, layer.outputs  # not the layer: it keeps groups of the graph, and neither would ever go
         size = (layer.traffic.rows, outputs, layer.edges)
         return LaterGraph(*size, self.edge_tables, rows, lambda: self._listed_graph(listed(), outputs, rows), layer.in_place)
 
