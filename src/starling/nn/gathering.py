@@ -70,7 +70,8 @@ class Gathering:
     def _attention(self, gather: Attention, rows: Tensor) -> Reduced:
         graph = self.graph
         vectors = torch.cat([_by_heads(gather.source_vector), _by_heads(gather.target_vector)], 1)
-        scores, heads = rows @ vectors, len(gather.source_vector)  # one product: some of the rows would have a costly gradient
+        rows, scores = attend.with_products(rows, vectors)  # one product: some of the rows would have a costly gradient
+        heads = len(gather.source_vector)
         source, target = scores[:, :heads], scores[: graph.destinations, heads:]
         own = None
         if gather.self_loop:

@@ -38,6 +38,15 @@ class EdgeDropout:
         drop_edges(edges, weight, rows, self.position, self.key, self.probability, out)
 
 
+def with_products(x: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows x [S, F] as they are, for one reader that gives them a gradient of its own, and x @ vectors.
+
+    Backward, the product's part is added to that gradient where it lies: a matrix of all rows less, and fresh pages cost the most.
+    """
+    rows, products = applied(_WithProducts, x, vectors)
+    return rows, products
+
+
 def attend_additive(
     edges: Lists,
     x: Tensor,
@@ -73,6 +82,19 @@ def attend_pairs(
     score = applied(_PairScores, x, target, vector, edges, slope)
     out, log_sum = applied(_SoftmaxSum, x, score, own_score, None, edges, dropout)
     return out, log_sum
+
+
+class _WithProducts(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, vectors)
+        return x.view_as(x), x @ vectors
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, products: Tensor) -> Any:
+        x, vectors = ctx.saved_tensors
+        return gradient.addmm_(products, vectors.T), x.T @ products
 
 
 class _AdditiveScores(Function):
