@@ -62,9 +62,7 @@ class TeamExchange:
         """Own rows → own rows and mirrors. Given the destinations alone, which come first, the other rows are zero."""
         if self.known is not None and rows is self.known[0]:
             return torch.cat(self.known)
-        if len(rows) < self.traffic.owned:
-            rows = torch.cat([rows, rows.new_zeros(self.traffic.owned - len(rows), rows.shape[1])])
-        result: Tensor = applied(_Pull, rows, self, self.calls.forward())
+        result: Tensor = applied(_Pull, self.traffic.all_own(rows), self, self.calls.forward())
         return result
 
     def push_sum(self, partial: Tensor) -> Tensor:
@@ -100,13 +98,10 @@ class TeamExchange:
             self._send(peer, tag, rows)
 
     def send_mirrors(self, rows: Tensor, tag: int) -> None:
-        """Send mirrors' rows (of all rows) to their owners."""
-        with self.team.ledger.time("communication"):
-            for peer in self.team.peers:
-                where = self.traffic.mirrors_of(peer)
-                if where.stop > where.start:
-                    self.send_block(peer, rows[where], tag)
-            self.depart(rows)
+        """Send mirrors' rows to their owners."""
+        for peer in self.senders:
+            self.send_block(peer, rows[self.traffic.among_mirrors(peer)], tag)
+        self.depart(rows)
 
     def depart(self, rows: Tensor) -> None:
         """All was asked for and sent that moves in one exchange of rows like these."""
@@ -115,9 +110,10 @@ class TeamExchange:
 
     def send_block(self, peer: int, block: Tensor, tag: int) -> None:
         """Send a block of rows to one worker; the last is followed by `depart`."""
-        parcel = self.team.links_at(block.device).parcel(peer, block.shape, self._wire_type(block.dtype))
-        parcel.copy_(block)
-        self._post(peer, tag, parcel)
+        with self.team.ledger.time("communication"):
+            parcel = self.team.links_at(block.device).parcel(peer, block.shape, self._wire_type(block.dtype))
+            parcel.copy_(block)
+            self._post(peer, tag, parcel)
 
     def receive_mirrors(self, like: Tensor, tag: int, *, counted: bool = True) -> Iterator[tuple[int, Tensor]]:
         """(worker, its rows that are mirrored here), as they come; they travel from the call on.
@@ -196,8 +192,9 @@ class _Pull(Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         exchange, tag = ctx.exchange, Calls.backward(ctx.tag)
         coming = exchange.receive_for_own(gradient, tag)
-        exchange.send_mirrors(gradient, tag)
-        own = gradient[: exchange.traffic.owned].clone()
+        owned = exchange.traffic.owned
+        exchange.send_mirrors(gradient[owned:], tag)
+        own = gradient[:owned].clone()
         exchange.add_for_own(own, coming)
         return own, None, None
 

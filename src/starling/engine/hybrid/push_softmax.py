@@ -92,7 +92,7 @@ class SoftmaxPush(Push):
     def own_gradients(self, gradient: Tensor, kept: Sequence[Tensor]) -> Sequence[Tensor]:
         """Mirrors are sent what their weights and gradients follow from."""
         columns, (partial, log_sum, out, whole) = self._columns, kept
-        given, dots = self.of_own(gradient), self.of_own(columns.dots(gradient, out))
+        given, dots = map(self.exchange.traffic.all_own, (gradient, columns.dots(gradient, out)))
         self.send_back(columns.pack(torch.cat([given, dots], 1), whole))
         return self._gradients(partial, log_sum, given, dots, whole)
 

@@ -34,14 +34,6 @@ class PushedSum:
         """Theirs."""
         return self.own.exchange
 
-    def push(self, partial: Tensor, tag: int) -> None:
-        """Send mirrors' partial sums to their owners."""
-        traffic = self.exchange.traffic
-        for peer in self.exchange.senders:
-            where = traffic.mirrors_of(peer)
-            self.exchange.send_block(peer, partial[where.start - traffic.owned : where.stop - traffic.owned], tag)
-        self.exchange.depart(partial)
-
 
 def sum_and_push(together: TeamSum, rows: Tensor) -> Tensor:
     """Own rows → whole sums of the own destinations; `together` sums all rows, mirrors included."""
@@ -65,12 +57,12 @@ class _SumAndPush(Function):
         returning = exchange.receive_for_own(out, push)
         to_mirrors, to_own = mirrors.additions(partial), own.additions(out)
         if not left:
-            pushed.push(partial, push)
+            exchange.send_mirrors(partial, push)
         for peer, block in coming:
             left -= 1
             mirrors.take(to_mirrors, peer, block)
             if not left:
-                pushed.push(partial, push)
+                exchange.send_mirrors(partial, push)
             own.take(to_own, peer, block)
         exchange.add_for_own(out, returning)
         return out if exchange.outputs == len(out) else out[: exchange.outputs].clone()
@@ -80,9 +72,7 @@ class _SumAndPush(Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         own, mirrors, exchange = ctx.pushed.own, ctx.pushed.mirrors, ctx.pushed.exchange
         traffic, width = exchange.traffic, gradient.shape[1]
-        given = gradient.contiguous()
-        if len(given) < traffic.owned:  # the others are destinations of nothing
-            given = torch.cat([given, given.new_zeros(traffic.owned - len(given), width)])
+        given = traffic.all_own(gradient.contiguous())  # those that are no destinations have none
         coming = exchange.receive_mirrors(given, ctx.push)
         returning = exchange.receive_for_own(given, ctx.pull)
         exchange.send_own(given, ctx.push)

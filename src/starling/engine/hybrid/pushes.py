@@ -78,13 +78,8 @@ class Push(ABC):
 
     def send(self, message: Tensor) -> None:
         """Ask for what others' mirrors have made of own rows, and send their owners what mirrors here have."""
-        exchange, owned = self.exchange, self.exchange.traffic.owned
-        self.coming = exchange.receive_for_own(message, self.tag, ranked=True)
-        with exchange.team.ledger.time("communication"):
-            for peer in exchange.senders:
-                where = exchange.traffic.mirrors_of(peer)
-                exchange.send_block(peer, message[where.start - owned : where.stop - owned], self.tag)
-            exchange.depart(message)
+        self.coming = self.exchange.receive_for_own(message, self.tag, ranked=True)
+        self.exchange.send_mirrors(message, self.tag)
 
     def send_back(self, message: Tensor) -> None:
         """Ask for what owners of mirrors have to say, and tell others' mirrors, a row for each own row."""
@@ -96,20 +91,13 @@ class Push(ABC):
         traffic = self.exchange.traffic
         rows = like.new_empty(traffic.mirrors, like.shape[1])
         for peer, block in self.returning:
-            where = traffic.mirrors_of(peer)
-            rows[where.start - traffic.owned : where.stop - traffic.owned] = block
+            rows[traffic.among_mirrors(peer)] = block
         return rows
 
     @property
     def back(self) -> int:
         """The tag of the way back."""
         return Calls.backward(self.tag)
-
-    def of_own(self, gradient: Tensor) -> Tensor:
-        """The gradient of the own destinations as one of all own rows."""
-        rows = gradient.new_zeros(self.exchange.traffic.owned, gradient.shape[1])
-        rows[: self.exchange.outputs] = gradient
-        return rows
 
 
 class RowsPush(Push):
@@ -139,7 +127,7 @@ class SumPush(RowsPush):
 
     def own_gradients(self, gradient: Tensor, kept: Sequence[Tensor]) -> Sequence[Tensor]:
         """Everybody's gradient is that of the sum."""
-        rows = self.of_own(gradient)
+        rows = self.exchange.traffic.all_own(gradient)
         self.send_back(rows)
         return (rows,)
 
@@ -160,7 +148,7 @@ class MaxPush(RowsPush):
 
     def own_gradients(self, gradient: Tensor, kept: Sequence[Tensor]) -> Sequence[Tensor]:
         """Each worker is sent the gradients of the maxima that are its own."""
-        exchange, rows = self.exchange, self.of_own(gradient)
+        exchange, rows = self.exchange, self.exchange.traffic.all_own(gradient)
         winner = torch.full(rows.shape, -1, device=rows.device)
         winner[: exchange.outputs] = kept[0]
         self.returning = exchange.receive_mirrors(rows, self.back)

@@ -179,12 +179,7 @@ class TeamTargets(TeamStrategy):
 
 
 def team_mini(
-    settings: Mini.Settings,
-    source: NeighbourSource,
-    seed: int,
-    threads: int | None,
-    in_place: bool,
-    common: Common,
+    settings: Mini.Settings, source: NeighbourSource, seed: int, in_place: bool, common: Common
 ) -> TeamTargets:
     """Targets in keyed order, all neighbours or a sample of them."""
     if settings.sampling == "layerwise":
@@ -202,7 +197,7 @@ def team_mini(
         raise InputError(
             "Fan-outs sample from whole neighbour lists, got a vertex-cut. Leave out --fanouts, or partition into an edge-cut."
         )
-    hops = hop_samplers(settings, source, common["layers"], threads)
+    hops = hop_samplers(settings, source, common["layers"])
     everywhere = _everywhere(common, common["graph"].position[common["train_rows"]], _POSITIONS)
     # everybody knows all training positions: 24 bytes a training node, as rows, as positions and in the epoch's order
     targets = TargetBatches(everywhere, everywhere, settings.batch_size, seed=seed, shuffle=settings.shuffle)
@@ -210,11 +205,11 @@ def team_mini(
 
 
 def team_cohesive(
-    settings: Cohesive.Settings, labels: NDArray[Any], source: NeighbourSource, seed: int, threads: int | None, common: Common
+    settings: Cohesive.Settings, labels: NDArray[Any], source: NeighbourSource, seed: int, common: Common
 ) -> TeamTargets:
     """Fixed batches (plan/cohesive/), each computed by its nodes' owners."""
     batches = fixed_batches(settings, labels, seed, common)
-    strategy = TeamTargets((AllNeighbours(source, threads),) * common["layers"], batches, seed, **common)
+    strategy = TeamTargets((AllNeighbours(source),) * common["layers"], batches, seed, **common)
     strategy.fixed = FixedBatches(batches, settings.keep)
     return strategy
 
@@ -237,14 +232,14 @@ class TeamCluster(TeamStrategy):
     """Whole clusters a step (plan/cluster.py); a cluster may lie with several workers."""
 
     def __init__(
-        self, settings: Cluster.Settings, clusters: NDArray[Any], seed: int, threads: int | None, **common: Any
+        self, settings: Cluster.Settings, clusters: NDArray[Any], seed: int, **common: Any
     ) -> None:
         super().__init__(**common)
         if settings.boundary_hops > self.layers:
             raise InputError(
                 f"Expected at most {self.layers} boundary hops, one a layer, got {settings.boundary_hops}. Lower --boundary-hops."
             )
-        self._settings, self._seed, self._threads = settings, seed, threads
+        self._settings, self._seed = settings, seed
         self._clusters = clusters[: self.graph.owned]
         mine = np.unique(self._clusters[self.train_rows])
         self._dealt = np.unique(np.concatenate(self.team.all_lists(make_tag(Channel.SETUP, 0, _CLUSTERS), mine)))
@@ -268,7 +263,7 @@ class TeamCluster(TeamStrategy):
         layers: list[WorkerLayer] = []
         lists = self.graph.incoming
         for _ in range(self._settings.boundary_hops):
-            layer, own = active.expand(own, self._thinned(lambda rows: take_all(lists, rows, self._threads), epoch))
+            layer, own = active.expand(own, self._thinned(lambda rows: take_all(lists, rows), epoch))
             layers.append(layer)
         inside = self.layers - len(layers)
         if inside:
@@ -284,7 +279,7 @@ class TeamCluster(TeamStrategy):
 
         def take(rows: NDArray[Any]) -> Taken:
             with self._pool.frontier(together) as frontier:
-                taken = take_within(self.graph.incoming, rows, frontier.places, self._threads)
+                taken = take_within(self.graph.incoming, rows, frontier.places)
             left = np.diff(taken.offsets)
             if self.graph.spread:
                 left = active.totals(announced, left)
@@ -313,7 +308,6 @@ def make_team_strategy(
     types: int = 0,
     clusters: NDArray[Any] | None = None,
     in_place: bool = False,
-    threads: int | None = None,
 ) -> TeamStrategy:
     """The strategy of a name for one worker of a team; refuses those that a team cannot compute together.
 
@@ -332,14 +326,14 @@ def make_team_strategy(
         source = NeighbourSource(
             graph.incoming, graph.rows, graph.position, edge_weight, graph.in_degree, edge_type, relations, types
         )
-        return team_mini(settings, source, seed, threads, in_place, common)
+        return team_mini(settings, source, seed, in_place, common)
     if isinstance(settings, Cohesive.Settings):
         assert clusters is not None, "the run finds batches first"
         source = NeighbourSource(graph.incoming, graph.rows, graph.position, None, graph.in_degree)
-        return team_cohesive(settings, clusters, source, seed, threads, common)
+        return team_cohesive(settings, clusters, source, seed, common)
     if isinstance(settings, Cluster.Settings):
         assert clusters is not None, "the run finds clusters first"
-        return TeamCluster(settings, clusters, seed, threads, **common)
+        return TeamCluster(settings, clusters, seed, **common)
     raise InputError(
         f"Workers of --parallel hybrid compute global, mini, cluster and cohesive steps together, got {name}. Use one worker."
     )

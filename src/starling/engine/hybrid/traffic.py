@@ -42,9 +42,18 @@ class Traffic:
         """Where the mirrors of a worker's rows lie among all rows."""
         return slice(self.owned + self.mirror_offsets[worker], self.owned + self.mirror_offsets[worker + 1])
 
+    def among_mirrors(self, worker: int) -> slice:
+        """Where they lie among the mirrors alone."""
+        return slice(self.mirror_offsets[worker], self.mirror_offsets[worker + 1])
+
     def mirror_count(self, worker: int) -> int:
         """How many mirrors of a worker's rows there are."""
         return self.mirror_offsets[worker + 1] - self.mirror_offsets[worker]
+
+    def all_own(self, rows: Tensor) -> Tensor:
+        """The first own rows → all of them, the others zero."""
+        missing = self.owned - len(rows)
+        return torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing else rows
 
     def sent_to(self, worker: int, device: torch.device) -> Tensor:
         """`send[worker]` as a tensor, brought to a device once."""
