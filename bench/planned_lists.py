@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from doc_tables import write_table
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
-from starling.engine.hybrid.active import ActiveSet
-from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph
+from starling.engine.hybrid.layers.plan import WorkerLayer
+from starling.engine.hybrid.planning.active import ActiveSet
+from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.mapped import MappedLists

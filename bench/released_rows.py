@@ -32,11 +32,11 @@ from doc_tables import write_table
 from kept_lines import Line, append_line, drop_lines, read_lines
 from network import hosts, trained_over
 from starling.comm.team import Team
-from starling.engine.hybrid import view
-from starling.engine.hybrid.block_work import BlockWork
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.row_groups import RowGroup
-from starling.engine.hybrid.worker_graph import open_worker_graph
+from starling.engine.hybrid.computing import view
+from starling.engine.hybrid.computing.block_work import BlockWork
+from starling.engine.hybrid.layers.row_groups import RowGroup
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.share.worker_graph import open_worker_graph
 from starling.launch.local import run_workers
 from starling.launch.train_worker import train
 from starling.nn.row_work import Node, NodeLayout, RowWork

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.nn.gather import Copy
 from starling.nn.registry import MODELS, ModelSpec, build_model
 from starling.nn.view import Size, View

@@ -78,7 +78,7 @@ def _check_same_device(config: RunConfig, team: Team, given: str) -> None:
 
 def _check_own_parts(path: Path, team: Team, *, shared: bool) -> None:
     from starling.core.manifest import read_json
-    from starling.engine.hybrid.worker_graph import parts_of_worker
+    from starling.engine.hybrid.share.worker_graph import parts_of_worker
     from starling.engine.same_parts import check_same_parts
     from starling.launch.preflight import check_parts
     from starling.store.parts_manifest import PartsManifest

@@ -25,7 +25,7 @@ from starling.core.manifest import read_json
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.neighbours import AllParts, OwnParts
 from starling.engine.data.places import Places, open_places
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.same_parts import check_same_parts
 from starling.loader.makers import make_maker
 from starling.loader.overview import Overview

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.engine.data.places import Places
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.csr import index_type
 from starling.store.parts import Shard
 

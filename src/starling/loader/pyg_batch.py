@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError, MissingExtra, nearest
 from starling.engine.data.columns import Columns
 from starling.engine.data.kv import KeyValueStore
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.loader.overview import Overview
 from starling.loader.subgraph import Subgraph
 from starling.store.parts import Shard

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.engine.data.neighbours import Neighbourhood
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.frontier import FrontierPool
 from starling.plan.hops import Moment
 

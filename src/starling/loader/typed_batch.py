@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError, nearest
 from starling.engine.data.kv import KeyValueStore
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.loader.overview import Overview
 from starling.loader.pyg_batch import DataMaker, Fanouts, chosen_nodes, node_tensor
 from starling.loader.subgraph import Subgraph

@@ -2,8 +2,8 @@
 
 From one sum over neighbours to the next a model mostly treats every row by itself: a product, a bias, an activation, dropout, the
 next layer's product. `View.aggregate_then` is given all of that as one piece of work. In one process it is done with all rows when
-they are summed; a team does it block by block, while other blocks still wait for messages (engine/hybrid/released.py,
-engine/hybrid/grouped_rows.py).
+they are summed; a team does it block by block, while other blocks still wait for messages (engine/hybrid/computing/released.py,
+engine/hybrid/computing/grouped_rows.py).
 """
 
 from __future__ import annotations

@@ -137,7 +137,9 @@ def _type_fanouts(settings: Mini.Settings, graph: NeighbourSource, layers: int) 
     return by_relation(settings.type_fanouts, graph.relations, graph.types, layers)
 
 
-def hop_samplers(settings: Mini.Settings, graph: NeighbourSource, layers: int, threads: int | None) -> tuple[HopSampler, ...]:
+def hop_samplers(
+    settings: Mini.Settings, graph: NeighbourSource, layers: int, threads: int | None = None
+) -> tuple[HopSampler, ...]:
     """A sampler for each hop, the targets' own first."""
     if by_type := _type_fanouts(settings, graph, layers):
         return tuple(NeighboursByType(graph, fanouts, settings.replace, threads) for fanouts in by_type)

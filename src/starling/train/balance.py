@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
-from starling.engine.hybrid.balanced_steps import BalancedFiller, TeamBalanced, balance_batches
-from starling.engine.hybrid.boundary import Boundary
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.source import WorkerSource
-from starling.engine.hybrid.strategies import fixed_batches
+from starling.engine.hybrid.planning.balanced_steps import BalancedFiller, TeamBalanced, balance_batches
+from starling.engine.hybrid.planning.boundary import Boundary
+from starling.engine.hybrid.planning.strategies import fixed_batches
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.plan.cohesive.strategy import Cohesive
 from starling.plan.cost import Constants, GcnCost
 from starling.plan.strategy import Strategy

@@ -25,10 +25,10 @@ from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, PartShuff
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import normalized, scaling_of
-from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.source import WorkerSource, raw_features
-from starling.engine.hybrid.strategies import make_team_strategy
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.planning.strategies import make_team_strategy
+from starling.engine.hybrid.share.source import WorkerSource, raw_features
 from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures
 from starling.plan.fanouts import Fanout, by_relation, one_a_layer

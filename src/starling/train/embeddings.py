@@ -25,7 +25,7 @@ from starling.engine.embeddings.features import Beside, EmbeddedFeatures, InPlac
 from starling.engine.embeddings.optimizers import SparseName
 from starling.engine.embeddings.table import RAW, EmbeddingTable, TableSpec
 from starling.engine.features import DenseFeatures, Features
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.engine.typed_features import TypedFeatures
 from starling.store.parts_manifest import PartsManifest

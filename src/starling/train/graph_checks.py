@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.core.manifest import GraphManifest, read_json
 from starling.engine.embeddings.features import EmbeddedFeatures
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import negative_weights
 from starling.plan.mini import Mini
 from starling.plan.strategy import Strategy

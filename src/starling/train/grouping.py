@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.engine.hybrid.gathered_edges import gathered_edges
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.share.gathered_edges import gathered_edges
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import GraphSource, node_column, node_table_names
 from starling.plan.calibration import read_calibration
 from starling.plan.cluster import Cluster

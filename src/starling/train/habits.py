@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from starling.core.errors import InputError
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.kernels.adjacency import Lists
 from starling.nn.gather import ByRelation, Copy, Gather, Reduce
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph

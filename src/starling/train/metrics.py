@@ -14,7 +14,7 @@ from torch import Tensor
 
 from starling.comm.team import Team
 from starling.core.errors import InputError, StarlingError, nearest
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.row_table import RowTable
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from starling.engine.data.fetch import FetchedStep
 from starling.engine.data.sample import Sampled
 from starling.engine.data.schedule import Scheduled
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import SPLITS
 from starling.infer.batch_size import BatchSize
 from starling.train.metrics import Score, Tally

@@ -15,10 +15,10 @@ from starling.config.settings import Choice
 from starling.core.errors import InputError
 from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.fill import Filler
-from starling.engine.hybrid.chances import chances_by_choice
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.source import WorkerSource, open_worker_source
-from starling.engine.hybrid.strategies import make_team_strategy
+from starling.engine.hybrid.planning.chances import chances_by_choice
+from starling.engine.hybrid.planning.strategies import make_team_strategy
+from starling.engine.hybrid.share.source import WorkerSource, open_worker_source
 from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
 from starling.infer.layerwise import Inference
 from starling.infer.timed import PastInference

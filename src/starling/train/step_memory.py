@@ -14,7 +14,7 @@ from typing import Self
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from starling.engine.hybrid.exchange import TeamExchange
+from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.nn.model import LayeredModel
 from starling.nn.view import View
 

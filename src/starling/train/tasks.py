@@ -17,7 +17,7 @@ from starling.core.errors import InputError, nearest
 from starling.core.manifest import Labels, Record, read_json
 from starling.engine.data.parts_source import PartsSource
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.train.metrics import Score, TaskKind, make_score
 from starling.train.work import outputs_of

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from starling.comm.tags import Channel
 from starling.engine.fill import FilledBatch, Filler
-from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.source import WorkerSource
-from starling.engine.hybrid.strategies import TeamStrategy
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.planning.strategies import TeamStrategy
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import SPLITS, GraphSource
 from starling.infer.layerwise import Inference
 from starling.infer.timed import PastInference

@@ -16,7 +16,7 @@ from starling.comm.team import Team
 from starling.engine.data.inclusion import fill_cache, hottest, inclusion_probability
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.csr import csr_from_pairs
 from starling.plan.mini import Mini
 from starling.plan.registry import make_strategy

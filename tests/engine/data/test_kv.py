@@ -22,7 +22,7 @@ from starling.engine.data.columns import Columns
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.places import Places
 from starling.engine.data.tables import Kind
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts, open_parts
 from tests.support.parts import TYPES, Case, build

@@ -17,7 +17,7 @@ from starling.engine.data.neighbours import AllParts, OwnParts
 from starling.engine.data.places import Places
 from starling.engine.data.sample import BlockSampler, Sampled
 from starling.engine.data.schedule import Scheduled
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.sampling import Taken, take_all
 from starling.plan.hops import Moment
 from starling.plan.mini import Mini, hop_samplers

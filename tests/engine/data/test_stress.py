@@ -26,7 +26,7 @@ from starling.engine.data.places import Places
 from starling.engine.data.sample import BlockSampler
 from starling.engine.data.schedule import GlobalShuffle, LocalShuffle, PartShuffle, Schedule, TrainingNodes
 from starling.engine.data.stages import PipelineSettings, Stages
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.plan.mini import Mini, hop_samplers
 from starling.plan.source import EdgeColumns
 from starling.store.graph import Graph

@@ -14,7 +14,7 @@ from starling.core.errors import InputError
 from starling.engine.data.features import TablesByType, TypeTable
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.tables import Kind
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts
 from starling.store.policies import edge_policy, node_policy

@@ -17,7 +17,7 @@ from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.artifact import MANIFEST
 from starling.core.assignment import Assignment
-from starling.engine.hybrid.worker_graph import parts_of_worker
+from starling.engine.hybrid.share.worker_graph import parts_of_worker
 from starling.store.graph import Graph
 from starling.store.parts_manifest import PartsManifest
 from starling.store.shard_layout import shard_name

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from starling.engine.hybrid.additions import Additions
+from starling.engine.hybrid.messages.additions import Additions
 
 
 @dataclass(frozen=True)

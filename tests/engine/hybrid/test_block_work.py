@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from starling.engine.hybrid.block_work import BlockWork
+from starling.engine.hybrid.computing.block_work import BlockWork
 from starling.nn.row_work import Node, NodeLayout, RowWork
 
 BOUNDS = np.array([0, 3, 4, 10])

@@ -13,9 +13,9 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.keyed import draw_unit, stream_key
-from starling.engine.hybrid.boundary import Boundary
-from starling.engine.hybrid.chances import chances_of
-from starling.engine.hybrid.worker_graph import open_worker_graph
+from starling.engine.hybrid.planning.boundary import Boundary
+from starling.engine.hybrid.planning.chances import chances_of
+from starling.engine.hybrid.share.worker_graph import open_worker_graph
 from starling.kernels.sampling import Taken, take_all
 from starling.nn.gather import Copy
 from starling.store.graph import Graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from starling.engine.hybrid.departures import Departures
+from starling.engine.hybrid.computing.departures import Departures
 
 MADE_OF = {1: np.array([True, False, True, False]), 2: np.array([False, False, True, False]), 3: np.zeros(4, np.bool_)}
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from starling.comm.in_process import run_threads
 from starling.comm.tags import CALLS, Channel, describe_tag
 from starling.comm.team import Team
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange, Wire
-from starling.engine.hybrid.traffic import Traffic, make_traffic
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange, Wire
+from starling.engine.hybrid.messages.traffic import Traffic, make_traffic
 
 EMPTY = np.empty(0, np.int64)
 

@@ -10,10 +10,10 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.core.errors import InputError
-from starling.engine.hybrid import gathered_edges as module
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.gathered_edges import gathered_edges
-from starling.engine.hybrid.worker_graph import open_worker_graph
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.share import gathered_edges as module
+from starling.engine.hybrid.share.gathered_edges import gathered_edges
+from starling.engine.hybrid.share.worker_graph import open_worker_graph
 from starling.store.graph import Graph
 from starling.store.parts import open_parts
 from tests.engine.hybrid.runs import assert_identical, config_of, cut, learn, learn_together, own_copy, small_graph

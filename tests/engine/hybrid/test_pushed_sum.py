@@ -12,12 +12,12 @@ import torch
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.pushed_sum import PushedSum, sum_and_push
-from starling.engine.hybrid.split_edges import split_edges
-from starling.engine.hybrid.team_sum import TeamSum
-from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.computing.pushed_sum import PushedSum, sum_and_push
+from starling.engine.hybrid.computing.team_sum import TeamSum
+from starling.engine.hybrid.layers.split_edges import split_edges
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.traffic import make_traffic
 from starling.kernels.spmm import Coefficients
 from tests.engine.hybrid.disorder import learn_in_disorder
 from tests.engine.hybrid.runs import assert_identical, config_of, learn_together

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
-from starling.engine.hybrid import row_groups
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.plan import listed_layer
-from starling.engine.hybrid.traffic import make_traffic
-from starling.engine.hybrid.view import TeamView
+from starling.engine.hybrid.computing.view import TeamView
+from starling.engine.hybrid.layers import row_groups
+from starling.engine.hybrid.layers.plan import listed_layer
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.traffic import make_traffic
 from starling.kernels.adjacency import NO_NUMBERS
 from starling.nn.excerpt import Excerpt
 from starling.nn.gather import Copy, Gather, Messages, Reduce

@@ -17,10 +17,10 @@ from torch.autograd import Function
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
-from starling.engine.hybrid import released
-from starling.engine.hybrid.block_work import BlockWork
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.team_sum import TeamSum
+from starling.engine.hybrid.computing import released
+from starling.engine.hybrid.computing.block_work import BlockWork
+from starling.engine.hybrid.computing.team_sum import TeamSum
+from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.nn.gather import Copy
 from starling.nn.row_work import Node, RowWork
 from starling.store.graph import Graph

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starling.engine.hybrid.row_blocks import cut_blocks, touched
+from starling.engine.hybrid.computing.row_blocks import cut_blocks, touched
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from starling.engine.hybrid import row_groups
-from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.layers import row_groups
+from starling.engine.hybrid.messages.traffic import make_traffic
 from starling.nn.graph import local_graph
 
 

@@ -11,10 +11,10 @@ import torch
 from starling.comm.in_process import run_threads
 from starling.comm.tags import Channel
 from starling.comm.team import Team
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.row_requests import find_addresses, request_rows
-from starling.engine.hybrid.worker_graph import open_worker_graph
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.share.row_requests import find_addresses, request_rows
+from starling.engine.hybrid.share.worker_graph import open_worker_graph
 from starling.store.parts import open_parts
 from tests.engine.hybrid.runs import cut, small_graph
 

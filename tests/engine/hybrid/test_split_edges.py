@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starling.engine.hybrid.split_edges import split_edges
-from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.layers.split_edges import split_edges
+from starling.engine.hybrid.messages.traffic import make_traffic
 
 NONE = np.empty(0, np.int64)
 

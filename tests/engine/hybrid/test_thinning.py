@@ -12,14 +12,14 @@ import pytest
 from starling.comm.in_process import run_threads
 from starling.comm.tags import Channel
 from starling.comm.team import Team
-from starling.engine.hybrid.boundary import Boundary
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.chances import weighted_chances
-from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.split_edges import PeerEdges, split_within_parts
-from starling.engine.hybrid.strategies import TeamGlobal
-from starling.engine.hybrid.traffic import make_traffic
-from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph
+from starling.engine.hybrid.layers.plan import WorkerLayer
+from starling.engine.hybrid.layers.split_edges import PeerEdges, split_within_parts
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.traffic import make_traffic
+from starling.engine.hybrid.planning.boundary import Boundary
+from starling.engine.hybrid.planning.chances import weighted_chances
+from starling.engine.hybrid.planning.strategies import TeamGlobal
+from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency
 from starling.nn.later_graph import LaterGraph
 from starling.store.parts import open_parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.messages.traffic import make_traffic
 
 
 def test_rows_of_a_worker_among_three() -> None:

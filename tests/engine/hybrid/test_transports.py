@@ -10,7 +10,7 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
-from starling.engine.hybrid.exchange import TeamExchange
+from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
 from starling.train.setup import set_up

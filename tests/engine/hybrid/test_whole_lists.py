@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
-from starling.engine.hybrid.active import ActiveSet
-from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.split_edges import SplitEdges
-from starling.engine.hybrid.worker_graph import open_worker_graph
+from starling.engine.hybrid.layers.plan import WorkerLayer
+from starling.engine.hybrid.layers.split_edges import SplitEdges
+from starling.engine.hybrid.planning.active import ActiveSet
+from starling.engine.hybrid.share.worker_graph import open_worker_graph
 from starling.kernels.adjacency import Lists
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.rows import rows_of

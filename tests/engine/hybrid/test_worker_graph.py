@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from starling.core.errors import InputError
-from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
+from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
 from starling.store.parts import Parts
 from tests.support.parts import Case, build
 

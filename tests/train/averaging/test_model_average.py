@@ -12,7 +12,7 @@ from torch import nn
 from starling.comm.in_process import run_threads
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.engine.hybrid.worker_graph import parts_of_worker
+from starling.engine.hybrid.share.worker_graph import parts_of_worker
 from starling.train.averaging.model_average import ModelSum, carried, flatten, unflatten
 
 TAG = make_tag(Channel.GRADIENTS, 1, 0)

@@ -14,9 +14,9 @@ from starling.comm.team import ORDINARY, Team
 from starling.core.exchange import ALONE, Alone, Exchange
 from starling.engine.data.fetch import FetchedRows, FetchedStep
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.traffic import make_traffic
 from starling.engine.source import edge_tensor
 from starling.nn.graph import NO_LOOPS, LocalGraph
 from starling.nn.moment import Moment

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from starling.engine.data.kv import KeyValueStore
 from starling.engine.embeddings.table import EmbeddingTable
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.nn.inputs import LearntRows
 
 EMBEDDING = "embedding"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from starling.engine.data.kv import KeyValueStore, Pending
 from starling.engine.features import Features
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.store.policies import TypedRanges
 
 Scaled = Callable[[NDArray[np.float32]], NDArray[np.float32]]

@@ -22,7 +22,7 @@ from starling.engine.data.kv import KeyValueStore, Pending
 from starling.engine.data.places import Places
 from starling.engine.data.sample import Sampled
 from starling.engine.embeddings.table import EmbeddingTable
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.nn.inputs import LearntRows
 
 _COLUMNS = "columns"

@@ -25,7 +25,7 @@ from starling.engine.data.kv import KeyValueStore
 from starling.engine.data.local import global_ids
 from starling.engine.data.places import Places
 from starling.engine.data.rounds import receive_arrays, send_array
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.stitch import group_by_range
 from starling.plan.fanouts import Fanout
 from starling.store.parts import Shard

@@ -31,7 +31,7 @@ from starling.engine.data.cache import StaticCache
 from starling.engine.data.places import Places
 from starling.engine.data.table_policies import TablePolicies
 from starling.engine.data.tables import InPlaceTable, KeptTable, Kind, StoredTable, blank_rows, words_of
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.rows import add_rows, move_rows, scatter_rows
 from starling.kernels.stitch import Grouped
 from starling.store.policies import Placed, RangePolicy

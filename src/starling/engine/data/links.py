@@ -21,7 +21,7 @@ from starling.engine.data.kept_lists import looped_by, of_kept
 from starling.engine.data.neighbours import MakeHops
 from starling.engine.data.places import Places
 from starling.engine.data.schedule import Schedule, Scheduled
-from starling.engine.hybrid.row_requests import Addresses
+from starling.engine.hybrid.share.row_requests import Addresses
 from starling.kernels.csr import Csr
 from starling.plan.links.deal import Deal
 from starling.plan.links.even import even_pairs

@@ -18,7 +18,7 @@ from starling.comm.team import Team
 from starling.engine.data.local import global_ids
 from starling.engine.data.places import Places
 from starling.engine.data.rounds import receive_arrays, send_array
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.sampling import Taken
 from starling.kernels.stitch import Grouped, Piece, group_by_range, stitch
 from starling.plan.source import EdgeColumns, NeighbourSource, source_of_shard

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from starling.engine.data.lists import AllLists
 from starling.engine.data.local import global_ids, local_source
 from starling.engine.data.places import Places
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.sampling import Taken
 from starling.kernels.stitch import Piece, group_by_range, stitch
 from starling.plan.hops import HopSampler, Moment

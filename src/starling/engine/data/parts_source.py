@@ -28,7 +28,7 @@ from starling.engine.data.part_features import PartFeatures, open_part_features
 from starling.engine.data.part_source import PartSource
 from starling.engine.data.places import Places
 from starling.engine.features import Features
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.source import SPLITS, SourceRequest, edge_tensor, negative_weights
 from starling.kernels.csr import Csr
 from starling.store import shard_layout as layout

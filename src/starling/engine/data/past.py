@@ -19,7 +19,7 @@ from starling.engine.data.lists import AllLists, Limits, Lists
 from starling.engine.data.places import Places
 from starling.engine.data.sample import Sampled
 from starling.engine.data.schedule import Scheduled
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.sampling import Taken
 from starling.plan.hops import Moment
 from starling.plan.source import EdgeColumns, NeighbourSource

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.data.split import spread_homes
-from starling.engine.hybrid.worker_graph import parts_of_worker
+from starling.engine.hybrid.share.worker_graph import parts_of_worker
 from starling.kernels.csr import index_type
 from starling.store.parts import Parts
 from starling.store.parts_manifest import PartsManifest

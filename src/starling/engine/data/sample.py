@@ -13,7 +13,7 @@ from starling.comm.ledger import Ledger
 from starling.comm.tags import Channel
 from starling.engine.data.neighbours import Neighbourhood
 from starling.engine.data.schedule import Scheduled
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.kernels.frontier import FrontierPool
 from starling.plan.batch import Block
 from starling.plan.hops import Moment

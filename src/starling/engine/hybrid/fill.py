@@ -11,11 +11,11 @@ from torch import Tensor
 
 from starling.comm.tags import Channel
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange, Wire
-from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
-from starling.engine.hybrid.source import WorkerSource
-from starling.engine.hybrid.view import TeamView
+from starling.engine.hybrid.computing.view import TeamView
+from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange, Wire
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.nn.graph import LocalGraph
 from starling.nn.inputs import LearntRows
 from starling.nn.moment import Moment

@@ -1,9 +1,9 @@
 """A discrete-event simulation of workers and links: who computes, what flies, who waits for whom.
 
 A step is a list of exchanges, the same for all workers. In each of them a worker computes, sends a message to every other, goes on
-computing while they fly, and adds what comes, message by message in its order of peers (engine/hybrid/view.py). A worker's link
-sends one message after the other and receives one after the other, each way at its own pace. Events are a message's arrival and a
-worker that can go on; a heap has them in order of time.
+computing while they fly, and adds what comes, message by message in its order of peers (engine/hybrid/computing/view.py). A
+worker's link sends one message after the other and receives one after the other, each way at its own pace. Events are a message's
+arrival and a worker that can go on; a heap has them in order of time.
 """
 
 from __future__ import annotations

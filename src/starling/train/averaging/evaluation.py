@@ -16,7 +16,7 @@ from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.data.parts_source import PartsSource, open_parts_source
 from starling.engine.data.shelf import Shelf
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.source import SPLITS, SourceRequest
 from starling.infer.part_by_part import PartInference
 from starling.nn.model import LayeredModel

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from starling.engine.data.parts_source import PartsSource
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.row_table import RowTable
 from starling.nn.decoders import Decoder
 from starling.plan.links.negatives import known_pairs

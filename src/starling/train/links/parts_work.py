@@ -14,7 +14,7 @@ from starling.engine.data.part_source import PartSource
 from starling.engine.data.parts_source import PartsSource
 from starling.engine.data.shelf import Shelf
 from starling.engine.fill import Filler
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.row_table import RowTable
 from starling.infer.part_by_part import PartInference
 from starling.nn.decoders import LinkModel

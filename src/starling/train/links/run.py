@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.kernels.csr import Csr
 from starling.plan.links.local_nodes import PartRanges

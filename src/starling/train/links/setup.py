@@ -9,7 +9,7 @@ from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
 from starling.engine.fill import Filler
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.infer.layerwise import Inference
 from starling.plan.links.local_nodes import PartRanges

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from starling.core.errors import InputError
 from starling.core.manifest import read_json
-from starling.engine.hybrid.source import WorkerSource, recounted, weighted_degree_of, whole_exchange
+from starling.engine.hybrid.share.source import WorkerSource, recounted, weighted_degree_of, whole_exchange
 from starling.engine.source import GraphSource, read_edge_table
 from starling.train.links.data import AllEdges, HeldEdges, training_lists
 

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.links import TeamLinks
-from starling.engine.hybrid.row_requests import Addresses, RowRequest, request_rows
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.planning.links import TeamLinks
+from starling.engine.hybrid.share.row_requests import Addresses, RowRequest, request_rows
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.nn.decoders import Decoder, LinkModel
 from starling.plan.links.negatives import KnownPairs
 from starling.plan.links.splits import CODES

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from starling.comm.team import Team
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.train.links.metrics import LinkScore, pair_metric, ranks_of, rounded
 from starling.train.metrics import everybodys_rows
 

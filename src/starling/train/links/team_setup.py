@@ -18,12 +18,12 @@ from starling.engine.data.sample import BlockSampler
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.boundary import Boundary
-from starling.engine.hybrid.chances import chances_by_choice
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.links import SeedHops, TeamLinks
-from starling.engine.hybrid.row_requests import Addresses, find_addresses
-from starling.engine.hybrid.source import WorkerSource
+from starling.engine.hybrid.planning.boundary import Boundary
+from starling.engine.hybrid.planning.chances import chances_by_choice
+from starling.engine.hybrid.planning.links import SeedHops, TeamLinks
+from starling.engine.hybrid.share.row_requests import Addresses, find_addresses
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.plan.links.local_nodes import PartRanges
 from starling.plan.links.negatives import known_pairs
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of

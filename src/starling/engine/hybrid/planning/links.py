@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
-from starling.engine.hybrid.active import ActiveSet
-from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
-from starling.engine.hybrid.row_requests import Addresses, request_rows
-from starling.engine.hybrid.strategies import TeamStrategy
-from starling.engine.hybrid.traffic import Traffic
+from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.messages.traffic import Traffic
+from starling.engine.hybrid.planning.active import ActiveSet
+from starling.engine.hybrid.planning.strategies import TeamStrategy
+from starling.engine.hybrid.share.row_requests import Addresses, request_rows
 from starling.plan.hops import HopSampler, Moment
 from starling.plan.links.even import even_pairs
 from starling.plan.links.pairs import Pairs, StepPairs, TargetEdges

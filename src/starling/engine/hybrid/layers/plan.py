@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.once import lock_of
-from starling.engine.hybrid.row_groups import RowGroup, row_groups
-from starling.engine.hybrid.split_edges import SplitEdges, split_edges, sums_of_lists
-from starling.engine.hybrid.traffic import Traffic
+from starling.engine.hybrid.layers.row_groups import RowGroup, row_groups
+from starling.engine.hybrid.layers.split_edges import SplitEdges, split_edges, sums_of_lists
+from starling.engine.hybrid.messages.traffic import Traffic
 from starling.kernels.adjacency import Adjacency
 from starling.nn.graph import LocalGraph
 from starling.nn.later_graph import EdgesInPlace

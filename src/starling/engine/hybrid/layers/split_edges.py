@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.core.once import made_once
-from starling.engine.hybrid.traffic import Traffic
+from starling.engine.hybrid.messages.traffic import Traffic
 from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.mapped import MappedLists
 

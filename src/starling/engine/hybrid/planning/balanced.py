@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.comm.team import Team
-from starling.engine.hybrid.active import ActiveSet
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.traffic import make_traffic
-from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.traffic import make_traffic
+from starling.engine.hybrid.planning.active import ActiveSet
+from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.csr import Csr
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.least_loaded import to_least_loaded

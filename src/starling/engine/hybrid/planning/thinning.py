@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.core.keyed import draw_unit
-from starling.engine.hybrid.boundary import NO_CHANCES, Boundary, chance_of
-from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges, split_within_parts
-from starling.engine.hybrid.traffic import make_traffic
+from starling.engine.hybrid.layers.plan import WorkerLayer
+from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges, split_within_parts
+from starling.engine.hybrid.messages.traffic import make_traffic
+from starling.engine.hybrid.planning.boundary import NO_CHANCES, Boundary, chance_of
 from starling.kernels.adjacency import NO_NUMBERS, Adjacency
 from starling.kernels.csr import csr_from_pairs
 from starling.plan.batch import Block

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from starling.engine.hybrid.pushes import Push
+from starling.engine.hybrid.messages.pushes import Push
 from starling.nn.ops.arrays import split_columns
 
 if TYPE_CHECKING:
-    from starling.engine.hybrid.exchange import TeamExchange
+    from starling.engine.hybrid.messages.exchange import TeamExchange
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.core.manifest import Table
 from starling.core.once import made_once
-from starling.engine.hybrid.plan import WorkerLayer, listed_layer
-from starling.engine.hybrid.split_edges import SplitEdges
-from starling.engine.hybrid.traffic import Traffic, make_traffic
+from starling.engine.hybrid.layers.plan import WorkerLayer, listed_layer
+from starling.engine.hybrid.layers.split_edges import SplitEdges
+from starling.engine.hybrid.messages.traffic import Traffic, make_traffic
 from starling.kernels.adjacency import NO_NUMBERS, Adjacency, adjacency
 from starling.kernels.csr import Csr
 from starling.plan.batch import Block

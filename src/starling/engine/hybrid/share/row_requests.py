@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.comm.team import Team
-from starling.engine.hybrid.traffic import Traffic, make_traffic
-from starling.engine.hybrid.worker_graph import WorkerGraph, parts_of_worker
+from starling.engine.hybrid.messages.traffic import Traffic, make_traffic
+from starling.engine.hybrid.share.worker_graph import WorkerGraph, parts_of_worker
 from starling.kernels.csr import index_type
 
 

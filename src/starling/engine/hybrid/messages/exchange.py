@@ -20,11 +20,11 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from starling.comm.team import Team
-from starling.engine.hybrid.additions import Additions
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.push_softmax import SoftmaxPush
-from starling.engine.hybrid.pushes import MaxPush, SumPush
-from starling.engine.hybrid.traffic import Traffic
+from starling.engine.hybrid.messages.additions import Additions
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.push_softmax import SoftmaxPush
+from starling.engine.hybrid.messages.pushes import MaxPush, SumPush
+from starling.engine.hybrid.messages.traffic import Traffic
 from starling.kernels.rows import gather_rows
 from starling.nn.ops.arrays import applied, has_kernels
 

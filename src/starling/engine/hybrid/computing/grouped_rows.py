@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.pushes import Push
-from starling.engine.hybrid.row_groups import OWN, RowGroup, Stretch
+from starling.engine.hybrid.layers.row_groups import OWN, RowGroup, Stretch
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.pushes import Push
 from starling.kernels.rows import add_rows
 from starling.nn.excerpt import Excerpt
 from starling.nn.ops.arrays import applied

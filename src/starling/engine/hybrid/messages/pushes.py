@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls
 from starling.nn.ops.arrays import applied
 
 if TYPE_CHECKING:
-    from starling.engine.hybrid.exchange import TeamExchange
+    from starling.engine.hybrid.messages.exchange import TeamExchange
 
 Blocks = Iterator[tuple[int, Tensor]]
 """(worker, rows)."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from starling.comm.team import Team
 from starling.core.compile import compiled
-from starling.engine.hybrid.worker_graph import WorkerGraph, parts_of_worker
+from starling.engine.hybrid.share.worker_graph import WorkerGraph, parts_of_worker
 
 _STEPS = 1 << 24
 

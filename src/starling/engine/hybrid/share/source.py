@@ -20,10 +20,10 @@ from starling.core.errors import InputError
 from starling.core.manifest import Labels
 from starling.core.times import no_later
 from starling.engine.features import DenseFeatures, Features, NoFeatures
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
+from starling.engine.hybrid.layers.plan import WorkerLayer
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
 from starling.engine.node_rows import NodeRows
 from starling.engine.source import SPLITS, SourceRequest, edge_tensor, prepared
 from starling.engine.typed_features import joined_features, shard_features

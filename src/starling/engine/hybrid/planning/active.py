@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.engine.hybrid.plan import ActiveRows, WorkerLayer, listed_layer
-from starling.engine.hybrid.traffic import make_traffic
-from starling.engine.hybrid.whole_lists import in_place
-from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.engine.hybrid.layers.plan import ActiveRows, WorkerLayer, listed_layer
+from starling.engine.hybrid.messages.traffic import make_traffic
+from starling.engine.hybrid.planning.whole_lists import in_place
+from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import Taken, take_all
 from starling.plan.batch import Block

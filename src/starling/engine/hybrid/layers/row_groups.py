@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.engine.hybrid.traffic import Traffic
+from starling.engine.hybrid.messages.traffic import Traffic
 from starling.kernels.adjacency import run_edges, run_edges_of
 from starling.nn.excerpt import Excerpt, excerpt
 from starling.nn.graph import LocalGraph

@@ -11,14 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.team_sum import TeamSum
+from starling.engine.hybrid.computing.team_sum import TeamSum
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.nn.ops.arrays import applied
 
 

@@ -3,7 +3,7 @@
 Whether part q hears of node u is drawn from (seed, epoch, q, u), so both sides know without a word, and the number of workers
 changes nothing: what counts is the part. Edges that stay are scaled by 1 / p, which makes sums, and means by the whole degree,
 unbiased. Attention and maxima take what is there, unscaled: their own normalisation does the rest (docs/engine.md). With `chances`
-(`chances.py`) p is another number for each node and part, and of as many neighbours those are heard of more often that weigh more.
+(`chances.py`) each pair of node and part has a p of its own: as many neighbours are heard of on average, the heavier ones more often.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from starling.core.compile import compiled
 from starling.core.errors import InputError
 from starling.core.keyed import draw_unit, stream_key
-from starling.engine.hybrid.chances import Chances
-from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.engine.hybrid.planning.chances import Chances
+from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.adjacency import NO_NUMBERS, NO_ROWS
 from starling.kernels.sampling import Taken
 

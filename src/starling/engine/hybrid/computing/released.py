@@ -22,13 +22,13 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.additions import Additions
-from starling.engine.hybrid.block_work import BlockWork
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.departures import Departures
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.row_blocks import cut_blocks, touched
-from starling.engine.hybrid.team_sum import Blocks, TeamSum
+from starling.engine.hybrid.computing.block_work import BlockWork
+from starling.engine.hybrid.computing.departures import Departures
+from starling.engine.hybrid.computing.row_blocks import cut_blocks, touched
+from starling.engine.hybrid.computing.team_sum import Blocks, TeamSum
+from starling.engine.hybrid.messages.additions import Additions
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.kernels.adjacency import NO_ROWS
 from starling.nn.ops.arrays import applied
 from starling.nn.row_work import Node, RowWork

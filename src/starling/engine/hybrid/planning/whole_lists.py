@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.engine.hybrid.plan import ActiveRows
-from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
-from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.engine.hybrid.layers.plan import ActiveRows
+from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges
+from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.mapped import MappedLists, SeenFrom, entries_of, map_lists, shifts
 
 _MOST_SKIPPED = 6

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.grouped_rows import compute_and_push, compute_by_groups, then_by_groups
-from starling.engine.hybrid.plan import WorkerLayer
-from starling.engine.hybrid.push_softmax import SoftmaxPush
-from starling.engine.hybrid.pushed_sum import sum_and_push
-from starling.engine.hybrid.pushes import MaxPush, Push, SumPush
-from starling.engine.hybrid.released import has_left, release, worth_releasing
-from starling.engine.hybrid.row_groups import RowGroup, rows_follow_one_another
-from starling.engine.hybrid.team_sum import Blocks, SumTogether, TeamSum
+from starling.engine.hybrid.computing.grouped_rows import compute_and_push, compute_by_groups, then_by_groups
+from starling.engine.hybrid.computing.pushed_sum import sum_and_push
+from starling.engine.hybrid.computing.released import has_left, release, worth_releasing
+from starling.engine.hybrid.computing.team_sum import Blocks, SumTogether, TeamSum
+from starling.engine.hybrid.layers.plan import WorkerLayer
+from starling.engine.hybrid.layers.row_groups import RowGroup, rows_follow_one_another
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.push_softmax import SoftmaxPush
+from starling.engine.hybrid.messages.pushes import MaxPush, Push, SumPush
 from starling.kernels.spmm import Coefficients
 from starling.nn.gather import Copy, Gather, Reduce
 from starling.nn.ops.arrays import accumulator, applied, array, has_kernels

@@ -18,12 +18,12 @@ from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.keyed import stream_key
-from starling.engine.hybrid.active import ActiveSet, Take
-from starling.engine.hybrid.boundary import Boundary
-from starling.engine.hybrid.chances import Chances
-from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
-from starling.engine.hybrid.thinning import Thinning
-from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.planning.active import ActiveSet, Take
+from starling.engine.hybrid.planning.boundary import Boundary
+from starling.engine.hybrid.planning.chances import Chances
+from starling.engine.hybrid.planning.thinning import Thinning
+from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.induced import take_within
 from starling.kernels.keyed_order import keyed_order
@@ -178,9 +178,7 @@ class TeamTargets(TeamStrategy):
         return self._rows[place[found]]
 
 
-def team_mini(
-    settings: Mini.Settings, source: NeighbourSource, seed: int, in_place: bool, common: Common
-) -> TeamTargets:
+def team_mini(settings: Mini.Settings, source: NeighbourSource, seed: int, in_place: bool, common: Common) -> TeamTargets:
     """Targets in keyed order, all neighbours or a sample of them."""
     if settings.sampling == "layerwise":
         raise InputError(
@@ -231,9 +229,7 @@ def _everywhere(common: Common, mine: NDArray[Any], number: int) -> NDArray[Any]
 class TeamCluster(TeamStrategy):
     """Whole clusters a step (plan/cluster.py); a cluster may lie with several workers."""
 
-    def __init__(
-        self, settings: Cluster.Settings, clusters: NDArray[Any], seed: int, **common: Any
-    ) -> None:
+    def __init__(self, settings: Cluster.Settings, clusters: NDArray[Any], seed: int, **common: Any) -> None:
         super().__init__(**common)
         if settings.boundary_hops > self.layers:
             raise InputError(

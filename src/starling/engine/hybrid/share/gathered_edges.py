@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from starling.comm.team import Team
 from starling.core.npy import NpyWriter
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.worker_graph import WorkerGraph
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.csr import index_type
 from starling.stream.edges import EdgesOnDisk, EdgeStream
 

@@ -18,13 +18,13 @@ from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.features import DenseFeatures, Features, SpreadFeatures
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.active import ActiveSet
-from starling.engine.hybrid.balanced import BatchCutter, BatchShare
-from starling.engine.hybrid.calls import Calls
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.plan import WorkerLayer, WorkerPlan
-from starling.engine.hybrid.source import WorkerSource
-from starling.engine.hybrid.strategies import FixedBatches, TeamStrategy
+from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.planning.active import ActiveSet
+from starling.engine.hybrid.planning.balanced import BatchCutter, BatchShare
+from starling.engine.hybrid.planning.strategies import FixedBatches, TeamStrategy
+from starling.engine.hybrid.share.source import WorkerSource
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import take_all
 from starling.plan.cohesive.batches import CohesiveBatches

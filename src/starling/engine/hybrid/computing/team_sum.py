@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from starling.engine.hybrid.additions import Additions
-from starling.engine.hybrid.calls import Calls
-from starling.engine.hybrid.exchange import TeamExchange
-from starling.engine.hybrid.row_blocks import touched
-from starling.engine.hybrid.split_edges import PeerEdges, SplitEdges
+from starling.engine.hybrid.computing.row_blocks import touched
+from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges
+from starling.engine.hybrid.messages.additions import Additions
+from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.kernels.spmm import Coefficients, weighted_sum
 from starling.nn.ops.arrays import accumulator, rows
 

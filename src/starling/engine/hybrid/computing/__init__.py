@@ -1,0 +1,1 @@
+"""How a layer is computed while messages fly: sums by blocks of rows, everything else by groups of them."""
