@@ -12,7 +12,7 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.engine.hybrid.layers.plan import WorkerPlan
-from starling.engine.hybrid.planning.strategies import TeamStrategy
+from starling.engine.hybrid.planning.steps import TeamStrategy
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import Table, config_of, cut, small_graph
 

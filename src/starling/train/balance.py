@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from starling.core.errors import InputError
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.planning.balanced_steps import BalancedFiller, TeamBalanced, balance_batches
-from starling.engine.hybrid.planning.boundary import Boundary
-from starling.engine.hybrid.planning.strategies import fixed_batches
+from starling.engine.hybrid.planning.steps import FixedBatches, TeamTask
+from starling.engine.hybrid.planning.targets import fixed_batches
 from starling.engine.hybrid.share.source import WorkerSource
 from starling.plan.cohesive.strategy import Cohesive
 from starling.plan.cost import Constants, GcnCost
 from starling.plan.strategy import Strategy
 from starling.train.config import RunConfig
 from starling.train.grouping import constants_for
+from starling.train.team_evaluation import TeamEvaluation
 from starling.train.work import TeamWork
 
 
@@ -30,38 +31,29 @@ class BalanceRequest:
     how: Strategy.Settings
     labels: NDArray[Any] | None
     widths: tuple[int, ...]
-    layers: int
     raw: bool
 
 
-def balanced_work(config: RunConfig, source: WorkerSource, request: BalanceRequest, filler: TeamFiller) -> TeamWork:
+def balanced_work(task: TeamTask, source: WorkerSource, request: BalanceRequest, filler: TeamFiller) -> TeamWork:
     """The work of one worker; `filler` is that of its own graph, for evaluation."""
-    settings, run = request.how, config.run
+    settings = request.how
     assert isinstance(settings, Cohesive.Settings), "checked when the run began"
     assert request.labels is not None
-    common = {
-        "graph": source.graph,
-        "team": source.team,
-        "train_rows": source.splits["train"],
-        "layers": request.layers,
-        "boundary": Boundary(source.graph, 1.0, run.seed),
-    }
-    batches = fixed_batches(settings, request.labels, run.seed, common)
+    batches = fixed_batches(task, settings, request.labels)
     cost = GcnCost(request.widths, _shared_constants(settings, request.widths, source))
-    made = balance_batches(source, batches, request.layers, cost)
-    strategy = TeamBalanced(made.shares, batches, settings.keep, **common)
+    made = balance_batches(source, batches, task.layers, cost)
+    strategy = TeamBalanced(task, made.shares, FixedBatches(batches, settings.keep))
     balanced = BalancedFiller(
         source,
         filler.whole,
-        run.seed,
-        run.reuse,
-        overlap=filler.overlap,
-        wire=filler.wire,
+        filler.seed,
+        filler.reuse,
+        sending=filler.sending,
         sources=made.sources,
         mirror_features=made.mirror_features,
         raw=request.raw,
     )
-    return TeamWork(source, strategy, balanced, request.layers)
+    return TeamWork(TeamEvaluation(source, balanced, task.layers), strategy)
 
 
 def _shared_constants(how: Cohesive.Settings, widths: tuple[int, ...], source: WorkerSource) -> Constants:

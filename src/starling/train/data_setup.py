@@ -27,7 +27,6 @@ from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.features import normalized, scaling_of
 from starling.engine.hybrid.fill import TeamFiller
 from starling.engine.hybrid.messages.calls import Calls
-from starling.engine.hybrid.planning.strategies import make_team_strategy
 from starling.engine.hybrid.share.source import WorkerSource, raw_features
 from starling.engine.source import SourceRequest
 from starling.engine.typed_features import TypedFeatures
@@ -37,7 +36,6 @@ from starling.plan.mini import Mini, hop_samplers, past_hops
 from starling.plan.source import EdgeColumns, NeighbourSource
 from starling.plan.strategy import Strategy
 from starling.plan.timed import PastLists
-from starling.plan.whole import Global
 from starling.train.averaging.evaluation import PartsEvaluation, evaluate_part_by_part
 from starling.train.budget import data_memory, pipeline_memory
 from starling.train.config import RunConfig
@@ -45,7 +43,7 @@ from starling.train.data_work import DataWork
 from starling.train.embeddings import table_of
 from starling.train.graph_checks import check_features_fit
 from starling.train.past_evaluation import PastEvaluation, fetching_calls, learnt_calls, sampling_calls
-from starling.train.work import TeamWork
+from starling.train.team_evaluation import TeamEvaluation
 
 _PAGES_SHARE = 4
 """One part in so many of a worker's data may be pages of each mapped table."""
@@ -94,7 +92,7 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
         compact=Compactor(team, run.seed),
         copy=DeviceCopy(team.device),
     )
-    whole: TeamWork | PartsEvaluation | PastEvaluation
+    whole: TeamEvaluation | PartsEvaluation | PastEvaluation
     if past is None:
         whole = _whole(config, source, places, layers, memory)
     else:  # no pass over the whole graph gives them: every node has another past
@@ -205,7 +203,9 @@ def feature_scaling(config: RunConfig, source: WorkerSource) -> Scaled | None:
     return scaling_of(normalized(raw, config.data.normalize, training, source.total))
 
 
-def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int, memory: int) -> TeamWork | PartsEvaluation:
+def _whole(
+    config: RunConfig, source: WorkerSource, places: Places, layers: int, memory: int
+) -> TeamEvaluation | PartsEvaluation:
     """Exact outputs of all nodes, each worker its own: the hybrid engine's pass over the whole graph.
 
     Where features are more than `--memory` may hold of them, part by part instead, as with averaged models.
@@ -217,8 +217,5 @@ def _whole(config: RunConfig, source: WorkerSource, places: Places, layers: int,
         request = SourceRequest(config.data.normalize, tuple(source.edge_tables))
         return evaluate_part_by_part(config.data.path, source.team, request, memory // 2, str(source.team.device))
     check_features_fit(config, source)
-    strategy = make_team_strategy(
-        "global", Global.Settings(), source.graph, source.team, source.splits["train"], layers, run.seed
-    )
     whole = source.local_graph(source.graph.whole_layer, source.calls)
-    return TeamWork(source, strategy, TeamFiller(source, whole, run.seed, run.reuse), layers)
+    return TeamEvaluation(source, TeamFiller(source, whole, run.seed, run.reuse), layers)

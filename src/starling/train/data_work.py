@@ -20,7 +20,8 @@ from starling.train.averaging.evaluation import PartsEvaluation
 from starling.train.metrics import Score
 from starling.train.past_evaluation import PastEvaluation
 from starling.train.results import Scores, WorkerRecord
-from starling.train.work import TeamWork, Work
+from starling.train.team_evaluation import TeamEvaluation
+from starling.train.work import Work
 
 _CLOSING = 8000
 """The number of the message by which workers agree on where to stop, after those of a step."""
@@ -35,7 +36,7 @@ class DataWork(Work):
     settings: PipelineSettings
     steps: int
     """Of an epoch."""
-    whole: TeamWork | PartsEvaluation | PastEvaluation
+    whole: TeamEvaluation | PartsEvaluation | PastEvaluation
     """Evaluation by all workers, each its own nodes: one pass over the whole graph, part by part, or in batches of pasts."""
     talks: bool = False
     _runs: list[Pipeline[FilledBatch]] = field(default_factory=list, init=False)

@@ -25,8 +25,8 @@ from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import SPLITS
 from starling.infer.batch_size import BatchSize
 from starling.train.metrics import Score, Tally
+from starling.train.outputs import computed
 from starling.train.results import Scores
-from starling.train.work import computed
 
 _NOBODY = np.empty(0, np.int64)
 _SAMPLING, _FETCHING, _ROWS, _SCORING = 0, 2000, 4000, 6000

@@ -15,9 +15,11 @@ from starling.config.settings import Choice
 from starling.core.errors import InputError
 from starling.engine.embeddings.table import EmbeddingTable
 from starling.engine.fill import Filler
-from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.fill import Sending, TeamFiller
+from starling.engine.hybrid.planning.boundary import Boundary
 from starling.engine.hybrid.planning.chances import chances_by_choice
-from starling.engine.hybrid.planning.strategies import make_team_strategy
+from starling.engine.hybrid.planning.registry import make_team_strategy
+from starling.engine.hybrid.planning.steps import TeamTask
 from starling.engine.hybrid.share.source import WorkerSource, open_worker_source
 from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
 from starling.infer.layerwise import Inference
@@ -44,6 +46,7 @@ from starling.train.graph_checks import check_edges, check_features_fit, type_na
 from starling.train.grouping import Grouping, make_grouping
 from starling.train.habits import check_boundary_mean, habits_of
 from starling.train.tasks import Source, Task, class_names, make_task
+from starling.train.team_evaluation import TeamEvaluation
 from starling.train.work import OwnWork, TeamWork, Work
 
 _FEATURE_SHARE = 2
@@ -167,37 +170,23 @@ def _team_work(
     config: RunConfig, how: Strategy.Settings, groups: Grouping, source: WorkerSource, model: nn.Module, layers: int
 ) -> TeamWork:
     run, team, labels = config.run, config.team, groups.of_team(source)
-    weight, kinds = source.edge_tables.get("weight"), source.edge_tables.get("type")
     habits, graph = habits_of(model, source), source.graph
     check_boundary_mean(team, habits)
-    strategy = make_team_strategy(
-        config.strategy.name,
-        how,
-        graph,
-        source.team,
-        source.splits["train"],
-        layers,
-        run.seed,
-        boundary=team.boundary,
-        chances=chances_by_choice(team.boundary_choice, graph, source.team, team.boundary, source.calls.forward()),
-        edge_weight=None if weight is None else weight.numpy(),
-        edge_type=None if kinds is None else kinds.numpy(),
-        relations=graph.manifest.edge_types,
-        types=source.relations,
-        clusters=labels,
-        in_place=not habits.lists_edges,
-    )
+    chances = chances_by_choice(team.boundary_choice, graph, source.team, team.boundary, source.calls.forward())
+    boundary = Boundary(graph, team.boundary, run.seed, chances)
+    task = TeamTask(graph, source.team, source.splits["train"], layers, run.seed, boundary)
+    strategy = make_team_strategy(config.strategy.name, how, task, source, labels, in_place=not habits.lists_edges)
     raw, whole_steps = not source.features.learnt and habits.sums_raw_input, config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.
     fetched = raw and not (run.reuse and whole_steps) and not team.balance_workers
     mirrors = source.mirrors_of(source.x) if fetched else None
     first_whole = raw and run.reuse and whole_steps and team.boundary < 1
     whole = source.local_graph(source.graph.whole_layer, source.calls)
-    how_sent = (team.overlap, team.wire, team.boundary_mean == "ratio")
-    filler = TeamFiller(source, whole, run.seed, run.reuse, first_whole, mirrors, *how_sent)
+    sending, ratio = Sending(team.overlap, team.wire), team.boundary_mean == "ratio"
+    filler = TeamFiller(source, whole, run.seed, run.reuse, first_whole, mirrors, sending, ratio)
     if team.balance_workers:
-        return balanced_work(config, source, BalanceRequest(how, labels, groups.widths, layers, raw), filler)
-    return TeamWork(source, strategy, filler, layers)
+        return balanced_work(task, source, BalanceRequest(how, labels, groups.widths, raw), filler)
+    return TeamWork(TeamEvaluation(source, filler, layers), strategy)
 
 
 def resolved_model(choice: Choice) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import GraphSource
 from starling.train.metrics import Score, TaskKind, make_score
-from starling.train.work import outputs_of
+from starling.train.outputs import outputs_of
 
 LabelKind = Literal["single", "multi", "real"]
 Source: TypeAlias = GraphSource | WorkerSource | PartsSource

@@ -23,9 +23,9 @@ from starling.store.parts_manifest import PartsManifest
 from starling.store.shard_layout import shard_name
 from starling.store.shards import build_parts
 from starling.train.config import RunConfig
+from starling.train.outputs import outputs_of
 from starling.train.setup import set_up
 from starling.train.trainer import fit
-from starling.train.work import outputs_of
 from tests.support.graphs import write_assignment
 from tests.support.trainable import trainable_graph
 

@@ -112,7 +112,7 @@ def test_loads_are_even_and_every_node_is_computed_once(parts: Path) -> None:
         made = set_up(config, team).work
         assert isinstance(made, TeamWork)
         assert isinstance(made.strategy, TeamBalanced)
-        assert isinstance(made.filler, BalancedFiller)
+        assert isinstance(made.whole.filler, BalancedFiller)
         found = []
         for plan in made.strategy.plans(1):
             share = made.strategy._shares[plan.batch]

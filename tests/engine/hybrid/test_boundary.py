@@ -140,10 +140,10 @@ def test_unbiased(graph: Graph, parts: Path, reduce: Any, choice: str) -> None:
     setup = set_up(config_of(parts, 1, GCN, boundary=probability, boundary_choice=choice, reuse=False), Team())
     work = setup.work
     assert isinstance(work, TeamWork)
-    x, position = work.source.x[:, :2].contiguous(), work.source.graph.position
+    x, position = work.whole.source.x[:, :2].contiguous(), work.whole.source.graph.position
     drawn = np.stack(
         [
-            work.filler.fill(work.strategy.plan(epoch, 0)).views[0].aggregate(Copy(), reduce, x).double().numpy()
+            work.whole.filler.fill(work.strategy.plan(epoch, 0)).views[0].aggregate(Copy(), reduce, x).double().numpy()
             for epoch in range(1, epochs + 1)
         ]
     )
@@ -195,7 +195,7 @@ def test_a_weighted_choice_hears_of_as_many_and_varies_less(parts: Path) -> None
             plan = mine.strategy.plan(epoch, 0)
             heard += plan.layers[0].traffic.mirrors
             ones = torch.ones(plan.layers[0].traffic.owned, 1)
-            drawn.append(mine.filler.fill(plan).views[0].aggregate(Copy(), "mean", ones).double().numpy())
+            drawn.append(mine.whole.filler.fill(plan).views[0].aggregate(Copy(), "mean", ones).double().numpy())
         return heard, float(np.stack(drawn).var(0).sum())
 
     (heard, variance), (heard_by_weight, less) = (
@@ -229,8 +229,8 @@ def test_ratio_means_divide_by_what_was_heard_of(graph: Graph, parts: Path, choi
         assert isinstance(work, TeamWork)
         for step in range(work.strategy.steps_per_epoch):
             plan = work.strategy.plan(epoch, step)
-            view, layer = work.filler.fill(plan).views[-1], plan.layers[-1]
-            position = work.source.graph.position[layer.rows]
+            view, layer = work.whole.filler.fill(plan).views[-1], plan.layers[-1]
+            position = work.whole.source.graph.position[layer.rows]
             rows = torch.from_numpy(values[position[: layer.traffic.owned]].astype(np.float32))
             found = view.aggregate(Copy(), "mean", rows).numpy()
             np.testing.assert_allclose(found, expected[position[: layer.outputs]], rtol=1e-5, atol=1e-6)
@@ -256,7 +256,7 @@ def test_ratio_means_of_weighted_edges(tmp_path: Path, strategy: dict[str, Any])
         )
         work = set_up(config, Team()).work
         assert isinstance(work, TeamWork)
-        view = work.filler.fill(work.strategy.plan(1, 0)).views[0]
+        view = work.whole.filler.fill(work.strategy.plan(1, 0)).views[0]
         gather = Copy(view.graph.edge_weight, row_scale=view.graph.weighted_mean_scale)
         assert view.layer is not None
         found[mean] = view.aggregate(gather, "sum", torch.ones(view.layer.traffic.owned, 1)).numpy()
@@ -310,7 +310,7 @@ def test_no_index_is_sent(parts: Path) -> None:
         plan = setup.work.strategy.plan(1, 0)
         sizes = 8 * (3 * len(plan.layers) + 1)
         assert team.ledger.close().bytes_to == tuple(sizes * (peer != team.rank) for peer in range(4))
-        view = setup.work.filler.fill(plan).views[1]
+        view = setup.work.whole.filler.fill(plan).views[1]
         assert sum(team.ledger.close().bytes_to) == 0
         traffic, width = plan.layers[1].traffic, 5
         rows = torch.ones(traffic.owned, width, requires_grad=True)
@@ -320,7 +320,7 @@ def test_no_index_is_sent(parts: Path) -> None:
         assert forward.rows_by_layer == (0, traffic.mirrors)
         out.sum().backward()  # type: ignore[no-untyped-call]
         assert team.ledger.close().bytes_to == tuple(traffic.mirror_count(peer) * width * 4 for peer in range(4))
-        return traffic.mirrors, setup.work.source.graph.traffic.mirrors
+        return traffic.mirrors, setup.work.whole.source.graph.traffic.mirrors
 
     heard, known = np.sum(run_threads(4, work), axis=0)
     assert 0.3 < heard / known < 0.7

@@ -19,8 +19,9 @@ from starling.kernels.adjacency import HUB_EDGES
 from starling.nn.later_graph import LaterGraph
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
+from starling.train.outputs import outputs_of
 from starling.train.setup import set_up
-from starling.train.work import TeamWork, outputs_of
+from starling.train.work import TeamWork
 from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, cut, learn_together, steps, unequal_parts
 from tests.engine.hybrid.test_equal import CUTS, WHOLE_LISTS, settings_of
 from tests.engine.hybrid.test_equal import MODELS as EVERY_MODEL
@@ -223,7 +224,7 @@ def test_whole_lists_are_prepared_only_where_a_layer_reads_them(
         batch = next(iter(setup.work.batches(1)))
         loss = outputs_of(setup.model, batch)[batch.outputs].sum()
         loss.backward()
-        graph = setup.work.source.graph
+        graph = setup.work.whole.source.graph
         there = {"split": "_split" in vars(graph.whole_layer), "turned": "transposed" in vars(graph.adjacency)}
         return {name for name, made in there.items() if made}
 

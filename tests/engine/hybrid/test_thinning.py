@@ -18,7 +18,8 @@ from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.hybrid.messages.traffic import make_traffic
 from starling.engine.hybrid.planning.boundary import Boundary
 from starling.engine.hybrid.planning.chances import weighted_chances
-from starling.engine.hybrid.planning.strategies import TeamGlobal
+from starling.engine.hybrid.planning.steps import TeamTask
+from starling.engine.hybrid.planning.whole import TeamGlobal
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency
 from starling.nn.later_graph import LaterGraph
@@ -72,7 +73,8 @@ def test_sums_are_over_the_listed_edges(parts: Path, workers: int, chance: float
     def layers(team: Team) -> list[tuple[WorkerLayer, WorkerGraph]]:
         graph = open_worker_graph(open_parts(parts), team.rank, team.size)
         chances = weighted_chances(graph, team, chance, Calls(0, Channel.SETUP).forward()) if weighted else None
-        strategy = TeamGlobal(graph, team, np.arange(graph.owned), 1, Boundary(graph, chance, 3, chances))
+        task = TeamTask(graph, team, np.arange(graph.owned), 1, 3, Boundary(graph, chance, 3, chances))
+        strategy = TeamGlobal(task)
         return [(strategy.plan(epoch, 0).layers[0], graph) for epoch in (1, 2)]
 
     whole: list[Edges] = [Counter(), Counter()]

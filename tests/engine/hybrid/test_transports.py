@@ -13,8 +13,8 @@ from starling.comm.team import Team
 from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
+from starling.train.outputs import outputs_of
 from starling.train.setup import set_up
-from starling.train.work import outputs_of
 from tests.engine.hybrid.runs import Learnt, assert_identical, assert_same, config_of, cut, learn, learn_together, small_graph
 from tests.support.ranks import Transport, run_ranks
 

@@ -27,6 +27,14 @@ _TABLES = 6000
 
 
 @dataclass(frozen=True)
+class Sending:
+    """Whether layers are computed while messages fly, and how wide numbers in these are."""
+
+    overlap: bool = True
+    wire: Wire = "float32"
+
+
+@dataclass(frozen=True)
 class TeamFiller:
     """Fills plans of one worker.
 
@@ -42,8 +50,7 @@ class TeamFiller:
     first_whole: bool = False
     mirror_x: Tensor | None = None
     """All mirrors' features, fetched once, where they are read in every step."""
-    overlap: bool = True
-    wire: Wire = "float32"
+    sending: Sending = Sending()
     ratio_means: bool = False
     """Where edges are left out, means divide by as much as was taken."""
     graphs: WeakKeyDictionary[WorkerLayer, LocalGraph] = field(default_factory=WeakKeyDictionary, repr=False)
@@ -112,6 +119,7 @@ class TeamFiller:
             mirrors = torch.from_numpy(layer.rows[layer.traffic.owned :].astype(np.int64) - source.graph.owned)
             mirrors = mirrors.to(source.device)
             known = (x, self.mirror_x if layer is source.graph.whole_layer else self.mirror_x[mirrors])
-        exchange = TeamExchange(source.team, layer.traffic, calls, number, source.graph.spread, layer.outputs, self.wire, known)
+        wire, spread = self.sending.wire, source.graph.spread
+        exchange = TeamExchange(source.team, layer.traffic, calls, number, spread, layer.outputs, wire, known)
         kept = constants if layer is source.graph.whole_layer else None
-        return TeamView(graph, exchange, moment, kept, size, self.overlap, layer)
+        return TeamView(graph, exchange, moment, kept, size, self.sending.overlap, layer)

@@ -22,9 +22,7 @@ from starling.infer.part_by_part import PartInference
 from starling.nn.model import LayeredModel
 from starling.train.metrics import Score, Tally
 from starling.train.results import Scores
-
-SCORING = 1 << 12
-"""Messages of an evaluation from this number on belong to its scores."""
+from starling.train.team_evaluation import SCORING
 
 
 class PartsEvaluation:

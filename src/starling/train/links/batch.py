@@ -11,7 +11,7 @@ from starling.core.exchange import ALONE, Exchange
 from starling.engine.fill import FilledBatch
 from starling.nn.decoders import Decoder, LinkModel
 from starling.plan.links.pairs import Pairs, SharedPairs
-from starling.train.work import outputs_of
+from starling.train.outputs import outputs_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

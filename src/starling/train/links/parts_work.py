@@ -22,13 +22,13 @@ from starling.nn.model import LayeredModel
 from starling.plan.links.local_nodes import OwnNodes
 from starling.plan.links.negatives import NegativeSampler, known_pairs
 from starling.plan.links.strategy import DealTask, LinkStrategy
-from starling.train.averaging.evaluation import SCORING
 from starling.train.averaging.parts_work import Lessons, PartsWork
 from starling.train.links.batch import LinkBatch, with_pairs
 from starling.train.links.parts_scores import PartsScores, RowsOfParts
 from starling.train.links.task import LinkTask
 from starling.train.metrics import Score
 from starling.train.results import Scores
+from starling.train.team_evaluation import SCORING
 
 
 @dataclass(frozen=True, eq=False)

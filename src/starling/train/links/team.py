@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.messages.calls import Calls
@@ -38,10 +37,9 @@ from starling.train.links.ranking import (
 from starling.train.links.team_metric import mean_over_team, metric_over_team
 from starling.train.metrics import Score, everybodys_rows
 from starling.train.results import Scores
-from starling.train.work import TeamWork, Work
+from starling.train.team_evaluation import TeamEvaluation
+from starling.train.work import Work
 
-_SCORING = 1 << 12
-"""Messages of an evaluation from this number on belong to its scores."""
 _PAIRS, _QUERIES, _ROUNDS = 1 << 16, 1 << 9, 400
 """Pairs and queries of each worker at once, and rounds of these at most: beyond, more are taken at once."""
 
@@ -51,7 +49,7 @@ class TeamLinkWork(Work):
     """One worker's share; `whole` computes the rows of all nodes with training edges as messages."""
 
     strategy: TeamLinks
-    whole: TeamWork
+    whole: TeamEvaluation
     held_out: TeamScores
 
     @property
@@ -69,14 +67,14 @@ class TeamLinkWork(Work):
                     filled = replace(filler.fill(plan.seeds), sent=sent)
                 step = filled.views[-1].exchange
                 assert isinstance(step, TeamExchange)
-                ends = TeamExchange(team, plan.traffic, step.calls, len(filled.views), wire=filler.wire)
+                ends = TeamExchange(team, plan.traffic, step.calls, len(filled.views), wire=filler.sending.wire)
                 yield with_pairs(filled, plan.pairs, plan.total, ends)
 
     def scores(self, model: nn.Module, score: Score) -> Scores:
         """The metric on held-out edges, each worker scoring those that end in its nodes."""
         assert isinstance(model, LinkModel)
         rows = self.whole.outputs(model.encoder)
-        return self.held_out.of(rows, model.decoder, Calls(self.whole.evaluations, Channel.EVALUATE, _SCORING))
+        return self.held_out.of(rows, model.decoder, self.whole.scoring_calls())
 
 
 @dataclass
@@ -89,9 +87,9 @@ class DataLinkWork(DataWork):
         """The metric on held-out edges, each worker scoring those that end in its nodes."""
         assert isinstance(model, LinkModel)
         assert self.held_out is not None
-        assert isinstance(self.whole, TeamWork), "pairs are scored from rows in memory"
+        assert isinstance(self.whole, TeamEvaluation), "pairs are scored from rows in memory"
         rows = self.whole.outputs(model.encoder)
-        return self.held_out.of(rows, model.decoder, Calls(self.whole.evaluations, Channel.EVALUATE, _SCORING))
+        return self.held_out.of(rows, model.decoder, self.whole.scoring_calls())
 
 
 @dataclass(eq=False)

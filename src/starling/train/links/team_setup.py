@@ -18,12 +18,14 @@ from starling.engine.data.sample import BlockSampler
 from starling.engine.data.stages import Stages
 from starling.engine.embeddings.features import EmbeddedFeatures
 from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.fill import TeamFiller
+from starling.engine.hybrid.fill import Sending, TeamFiller
 from starling.engine.hybrid.planning.boundary import Boundary
 from starling.engine.hybrid.planning.chances import chances_by_choice
-from starling.engine.hybrid.planning.links import SeedHops, TeamLinks
+from starling.engine.hybrid.planning.links import TeamLinks
+from starling.engine.hybrid.planning.steps import TeamTask
 from starling.engine.hybrid.share.row_requests import Addresses, find_addresses
 from starling.engine.hybrid.share.source import WorkerSource
+from starling.kernels.adjacency import NO_ROWS
 from starling.plan.links.local_nodes import PartRanges
 from starling.plan.links.negatives import known_pairs
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of
@@ -37,7 +39,7 @@ from starling.train.links.batch import with_pairs
 from starling.train.links.run import LinkRun
 from starling.train.links.sources import training_share
 from starling.train.links.team import DataLinkWork, EdgeLookup, TeamLinkWork, TeamScores
-from starling.train.work import TeamWork
+from starling.train.team_evaluation import TeamEvaluation
 
 
 def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> TeamLinkWork:
@@ -45,25 +47,17 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
     share = _share(run, source)
     team, loop, training = run.config.team, run.config.run, share.training
     chances = chances_by_choice(team.boundary_choice, source.graph, source.team, team.boundary, source.calls.forward())
-    strategy = TeamLinks(
-        run.config.strategy.name,
-        run.how,
-        share.deal,
-        share.edges,
-        share.addresses,
-        graph=training.graph,
-        team=source.team,
-        layers=run.layers,
-        boundary=Boundary(training.graph, team.boundary, loop.seed, chances),
-    )
+    boundary = Boundary(training.graph, team.boundary, loop.seed, chances)
+    task = TeamTask(training.graph, source.team, NO_ROWS, run.layers, loop.seed, boundary)
+    strategy = TeamLinks(task, run.config.strategy.name, run.how, share.deal, share.edges, share.addresses)
     habits = habits_of(model, training)
     check_boundary_mean(team, habits)
     raw = not source.features.learnt and habits.sums_raw_input
     mirrors = training.mirrors_of(training.x) if raw else None
     whole = training.local_graph(training.graph.whole_layer, training.calls)
-    how_sent = (team.overlap, team.wire, team.boundary_mean == "ratio")
-    filler = TeamFiller(training, whole, loop.seed, loop.reuse, False, mirrors, *how_sent)
-    return TeamLinkWork(strategy, TeamWork(training, strategy.seeds, filler, run.layers), share.scores)
+    sending, ratio = Sending(team.overlap, team.wire), team.boundary_mean == "ratio"
+    filler = TeamFiller(training, whole, loop.seed, loop.reuse, mirror_x=mirrors, sending=sending, ratio_means=ratio)
+    return TeamLinkWork(strategy, TeamEvaluation(training, filler, run.layers), share.scores)
 
 
 def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
@@ -104,7 +98,7 @@ def data_link_work(run: LinkRun, source: WorkerSource) -> DataLinkWork:
     )
     whole = share.training.local_graph(share.training.graph.whole_layer, share.training.calls)
     filler = TeamFiller(share.training, whole, config.run.seed, config.run.reuse)
-    evaluation = TeamWork(share.training, share.nothing_to_plan, filler, run.layers)
+    evaluation = TeamEvaluation(share.training, filler, run.layers)
     return DataLinkWork(team, stages, config.pipeline, picker.deal.steps, evaluation, team.size > 1, share.scores)
 
 
@@ -118,7 +112,6 @@ class _Share:
     edges: int
     """Training edges of all workers."""
     scores: TeamScores
-    nothing_to_plan: SeedHops
 
 
 def _share(run: LinkRun, source: WorkerSource) -> _Share:
@@ -129,10 +122,7 @@ def _share(run: LinkRun, source: WorkerSource) -> _Share:
     known = known_pairs(held.lists, held.position)
     held_out = run.held_out(known, EdgeLookup(addresses, team, source.calls, known))
     deal = run.deal(training, training.graph.incoming, parts)
-    none = SeedHops(
-        (), 1, 0, True, graph=training.graph, team=team, layers=run.layers, boundary=Boundary(training.graph, 1.0, 0)
-    )
-    return _Share(training, addresses, deal, run.rule.sizes["train"], TeamScores(held_out, training, addresses), none)
+    return _Share(training, addresses, deal, run.rule.sizes["train"], TeamScores(held_out, training, addresses))
 
 
 def _check_data(run: LinkRun, source: WorkerSource) -> None:

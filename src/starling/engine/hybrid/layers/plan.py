@@ -131,3 +131,5 @@ class WorkerPlan:
     targets: NDArray[Any]
     outputs: NDArray[Any]
     total_targets: int
+    batch: int = 0
+    """Which of the batches, where these are the same in every epoch."""

@@ -53,6 +53,17 @@ class ActiveSet:
         block = Block(offsets, active.number[places], taken.entry, len(active.rows), row_scale, taken.edge_scale)
         return listed_layer(block, active.rows, len(own), active.traffic), active.reads
 
+    def outwards(self, own: NDArray[Any], takes: Sequence[Take | None]) -> tuple[tuple[WorkerLayer, ...], NDArray[Any]]:
+        """A layer for each way to take in-edges, the last layer's first; they come outermost first, with the own rows they read.
+
+        None takes all neighbours, and reads their lists where they lie.
+        """
+        layers: list[WorkerLayer] = []
+        for take in takes:
+            layer, own = self.expand_whole(own) if take is None else self.expand(own, take)
+            layers.append(layer)
+        return tuple(reversed(layers)), own
+
     def expand_whole(self, own: NDArray[Any]) -> tuple[WorkerLayer, NDArray[Any]]:
         """`expand` with all neighbours, whose lists are read where they lie."""
         lists, given = self._graph.incoming, self._given(own)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,11 @@ from starling.core.errors import InputError
 from starling.engine.features import DenseFeatures, Features, SpreadFeatures
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.layers.plan import WorkerPlan
 from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.hybrid.planning.active import ActiveSet
 from starling.engine.hybrid.planning.balanced import BatchCutter, BatchShare
-from starling.engine.hybrid.planning.strategies import FixedBatches, TeamStrategy
+from starling.engine.hybrid.planning.steps import FixedBatches, Search, TeamStrategy, TeamTask
 from starling.engine.hybrid.share.source import WorkerSource
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import take_all
@@ -31,40 +32,29 @@ from starling.plan.cohesive.batches import CohesiveBatches
 from starling.plan.cost import GcnCost
 
 
-@dataclass(frozen=True, eq=False)
-class BalancedPlan(WorkerPlan):
-    """A plan over the rows of one batch's own cut."""
-
-    batch: int = 0
-
-
 class TeamBalanced(TeamStrategy):
     """Fixed batches, each computed by the map that was made for it."""
 
-    def __init__(self, shares: Sequence[BatchShare], batches: CohesiveBatches, keep: int, **common: Any) -> None:
-        super().__init__(**common)
-        self._shares, self._batches, self.fixed = shares, batches, FixedBatches(batches, keep)
+    fixed: FixedBatches
+
+    def __init__(self, task: TeamTask, shares: Sequence[BatchShare], fixed: FixedBatches) -> None:
+        super().__init__(task)
+        self._shares, self.fixed = shares, fixed
 
     @property
     def steps_per_epoch(self) -> int:
         """One for every batch."""
-        return self._batches.steps
+        return self.fixed.batches.steps
 
-    def _made(self, epoch: int, step: int, number: int) -> BalancedPlan:
-        """One step, over the rows of its batch."""
-        made = super()._made(epoch, step, number)
-        fields = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
-        return BalancedPlan(**fields, batch=self._batches.number(epoch, step))
+    def _search(self, number: int, batch: int) -> ActiveSet:
+        """Over the rows of the batch's own cut."""
+        graph = self._shares[batch].graph
+        return ActiveSet(graph, self.team, FrontierPool(graph.rows), number)
 
-    def _layers(self, epoch: int, step: int, active: ActiveSet) -> tuple[tuple[WorkerLayer, ...], NDArray[Any], NDArray[Any]]:
-        share = self._shares[self._batches.number(epoch, step)]
-        number = (epoch - 1) * self.steps_per_epoch + step
-        search, own = ActiveSet(share.graph, self.team, FrontierPool(share.graph.rows), number), share.targets
-        layers: list[WorkerLayer] = []
-        for _ in range(self.layers):
-            layer, own = search.expand(own, lambda rows: take_all(share.graph.incoming, rows))
-            layers.append(layer)
-        return tuple(reversed(layers)), share.targets, np.arange(len(share.targets))
+    def _found(self, epoch: int, step: int, active: ActiveSet) -> Search:
+        share = self._shares[self.fixed.batches.number(epoch, step)]
+        layers, _ = active.outwards(share.targets, [partial(take_all, share.graph.incoming)] * self.layers)
+        return Search(layers, share.targets, np.arange(len(share.targets)))
 
 
 @dataclass(frozen=True)
@@ -78,11 +68,12 @@ class BalancedFiller(TeamFiller):
 
     def fill(self, plan: WorkerPlan) -> FilledBatch:
         """The views, features and labels of one step."""
-        assert isinstance(plan, BalancedPlan)
-        mirrors = torch.from_numpy(self.mirror_features[plan.batch].all()).to(self.source.device) if self.raw else None
         source = self.sources[plan.batch]
-        how = (self.whole, self.seed, self.reuse, False, mirrors, self.overlap, self.wire)
-        return TeamFiller(source, *how, graphs=self.graphs).fill(plan)
+        mirrors = torch.from_numpy(self.mirror_features[plan.batch].all()).to(source.device) if self.raw else None
+        filler = TeamFiller(
+            source, self.whole, self.seed, self.reuse, mirror_x=mirrors, sending=self.sending, graphs=self.graphs
+        )
+        return filler.fill(plan)
 
 
 @dataclass(frozen=True, eq=False)

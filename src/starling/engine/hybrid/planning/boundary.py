@@ -3,7 +3,8 @@
 Whether part q hears of node u is drawn from (seed, epoch, q, u), so both sides know without a word, and the number of workers
 changes nothing: what counts is the part. Edges that stay are scaled by 1 / p, which makes sums, and means by the whole degree,
 unbiased. Attention and maxima take what is there, unscaled: their own normalisation does the rest (docs/engine.md). With `chances`
-(`chances.py`) each pair of node and part has a p of its own: as many neighbours are heard of on average, the heavier ones more often.
+(`chances.py`) each pair of node and part has a p of its own: as many neighbours are heard of on average, the heavier ones more
+often.
 """
 
 from __future__ import annotations

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
-from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.layers.plan import WorkerPlan
 from starling.engine.hybrid.messages.traffic import Traffic
-from starling.engine.hybrid.planning.active import ActiveSet
-from starling.engine.hybrid.planning.strategies import TeamStrategy
+from starling.engine.hybrid.planning.active import Take
+from starling.engine.hybrid.planning.steps import Search, TeamPlanner, TeamTask
 from starling.engine.hybrid.share.row_requests import Addresses, request_rows
 from starling.plan.hops import HopSampler, Moment
 from starling.plan.links.even import even_pairs
@@ -45,16 +44,16 @@ class TeamLinks:
     """Deals out the steps of an epoch to a worker. Plans are made in order, each once, by every worker."""
 
     def __init__(
-        self, name: str, settings: Strategy.Settings, task: DealTask, edges: int, addresses: Addresses, **common: Any
+        self, task: TeamTask, name: str, settings: Strategy.Settings, dealt: DealTask, edges: int, addresses: Addresses
     ) -> None:
-        deal = deal_of(name, settings, edges, task.seed, task.target_share)
-        self._task, self._addresses, self._picker = task, addresses, TargetPicker(task, deal)
-        self.seeds = SeedHops(hops_of(settings, task, deal), deal.steps, task.seed, name == Global.name, **common)
+        deal = deal_of(name, settings, edges, dealt.seed, dealt.target_share)
+        self._dealt, self._addresses, self._picker, self._steps = dealt, addresses, TargetPicker(dealt, deal), deal.steps
+        self._seeds = SeedHops(task, hops_of(settings, dealt, deal), whole=name == Global.name)
 
     @property
     def steps_per_epoch(self) -> int:
         """How many plans an epoch has, the same for all workers."""
-        return self.seeds.steps_per_epoch
+        return self._steps
 
     def plans(self, epoch: int) -> Iterator[WorkerLinkPlan]:
         """The steps of an epoch (from 1) in order."""
@@ -63,53 +62,43 @@ class TeamLinks:
 
     def plan(self, epoch: int, step: int) -> WorkerLinkPlan:
         """One step; every worker asks for the same one."""
-        team, number = self.seeds.team, (epoch - 1) * self.steps_per_epoch + step
+        team, number = self._seeds.team, (epoch - 1) * self.steps_per_epoch + step
         edges = self._picker.edges(epoch, step)
-        pool = self._pool(edges, number) if self._task.negatives.kind == "batch" else None
-        drawn = StepPairs(edges, self._task.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch))
+        pool = self._pool(edges, number) if self._dealt.negatives.kind == "batch" else None
+        drawn = StepPairs(edges, self._dealt.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch))
         counts = np.concatenate(team.all_lists(make_tag(Channel.PLAN, number, _COUNTS), np.array([len(edges)])))
         even = even_pairs(
             drawn, counts, team.rank, lambda lists: team.swap_lists(make_tag(Channel.PLAN, number, _MOVED), lists)
         )
         asked = request_rows(self._addresses, team, make_tag(Channel.PLAN, number, _ENDS), even.ends)
-        seeds = self.seeds.plan_for(asked.own, epoch, step)
+        seeds = self._seeds.plan(asked.own, epoch, step, number)
         return WorkerLinkPlan(seeds, even.placed(asked.place), asked.traffic, int(counts.sum()))
 
     def _pool(self, edges: TargetEdges, number: int) -> TargetEdges:
         """All workers' target edges in the order of their numbers: 24 bytes each, of one step."""
         mine = np.stack([edges.number, edges.source, edges.destination]).astype(np.int64)
-        lists = self.seeds.team.all_lists(make_tag(Channel.PLAN, number, _POOL), mine.reshape(-1))
+        lists = self._seeds.team.all_lists(make_tag(Channel.PLAN, number, _POOL), mine.reshape(-1))
         everybodys = np.concatenate([one.reshape(3, -1) for one in lists], axis=1)
         edge, source, destination = everybodys[:, np.argsort(everybodys[0], kind="stable")]
         return TargetEdges(edge, source, destination, np.zeros_like(edge))
 
 
-class SeedHops(TeamStrategy):
-    """The layers around seeds that are known only when a step's pairs are."""
+class SeedHops(TeamPlanner):
+    """The layers around seeds that are known only when a step's pairs are; `whole`: around all rows, whatever the seeds."""
 
-    def __init__(self, hops: Sequence[HopSampler], steps: int, seed: int, whole: bool, **common: Any) -> None:
-        super().__init__(train_rows=np.empty(0, np.int64), **common)
-        self._hops, self._steps, self._seed, self._whole = hops, steps, seed, whole
-        self._own = np.empty(0, np.int64)
+    def __init__(self, task: TeamTask, hops: Sequence[HopSampler], *, whole: bool) -> None:
+        super().__init__(task)
+        self._hops, self._whole = hops, whole
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """How many plans an epoch has."""
-        return self._steps
-
-    def plan_for(self, own: NDArray[np.int64], epoch: int, step: int) -> WorkerPlan:
+    def plan(self, own: NDArray[np.int64], epoch: int, step: int, number: int) -> WorkerPlan:
         """The plan of own seeds, ascending."""
-        self._own = own
-        return self.plan(epoch, step)
+        active = self.search(number)
+        takes = [self._take(hop, Moment(self.task.seed, epoch, step, place)) for place, hop in enumerate(self._hops)]
+        if self._whole:  # one layer stands for all
+            layer, _ = active.expand(np.arange(self.graph.owned, dtype=np.int64), takes[0])
+            return self.planned(epoch, step, number, Search((layer,) * self.layers, own, own))
+        layers, _ = active.outwards(own, takes)
+        return self.planned(epoch, step, number, Search(layers, own, np.arange(len(own))))
 
-    def _layers(self, epoch: int, step: int, active: ActiveSet) -> tuple[tuple[WorkerLayer, ...], NDArray[Any], NDArray[Any]]:
-        moments = [Moment(self._seed, epoch, step, hop) for hop in range(len(self._hops))]
-        if self._whole:  # all rows, and one layer stands for all
-            rows = np.arange(self.graph.owned, dtype=np.int64)
-            layer, _ = active.expand(rows, self._thinned(partial(self._hops[0].take, moment=moments[0]), epoch))
-            return (layer,) * self.layers, self._own, self._own
-        own, layers = self._own, list[WorkerLayer]()
-        for sampler, moment in zip(self._hops, moments, strict=True):
-            layer, own = active.expand(own, self._thinned(partial(sampler.take, moment=moment), epoch))
-            layers.append(layer)
-        return tuple(reversed(layers)), self._own, np.arange(len(self._own))
+    def _take(self, sampler: HopSampler, moment: Moment) -> Take:
+        return self.thinned(partial(sampler.take, moment=moment), moment.epoch)
