@@ -79,16 +79,33 @@ def writes_that_miss_a_full_disk(module: Module) -> list[ast.AST]:
     ]
 
 
+ASK_FOR_A_DEVICE = {
+    "starling.nn.ops.arrays": "the one place that asks where rows lie (`has_kernels`)",
+    "starling.comm.switch": "which links a worker needs",
+    "starling.comm.team": "which of its mailboxes rows go through",
+    "starling.engine.data.compact": "on the processor a batch is not copied",
+    "starling.engine.fill": "on the processor a graph is not copied",
+    "starling.engine.hybrid.share.source": "on the processor a graph is not copied",
+    "starling.engine.hybrid.planning.targets": "on graphics cards edges are listed",
+    "starling.launch.train_worker": "workers compute where the config says",
+    "starling.train.devices": "which devices there are",
+    "starling.train.sync": "on graphics cards gradients are exchanged in one order",
+}
+"""Modules that may ask what kind of device one is, each with what depends on it."""
+
+
+def asks_for_a_device(node: ast.AST) -> bool:
+    """``device.type`` under any name that ends in device, and ``torch.device(name).type``; `is_cpu` and `is_cuda`."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    base = node.value.func if isinstance(node.value, ast.Call) else node.value
+    name = base.attr if isinstance(base, ast.Attribute) else base.id if isinstance(base, ast.Name) else ""
+    return node.attr in {"is_cpu", "is_cuda"} or (node.attr == "type" and name.endswith("device"))
+
+
 def looks_where_rows_lie(module: Module) -> list[ast.AST]:
     """Whether kernels may read rows is asked in one place (`has_kernels`); where a worker computes is another question."""
-    if module.name == "starling.nn.ops.arrays":
-        return []
-    attributes = [node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)]
-    return [
-        node
-        for node in attributes
-        if node.attr in {"is_cpu", "is_cuda"} or re.fullmatch(r"(?!self\.|team\.).*\.device\.type", ast.unparse(node))
-    ]
+    return [node for node in ast.walk(module.tree) if asks_for_a_device(node) and module.name not in ASK_FOR_A_DEVICE]
 
 
 RULES = {
@@ -125,15 +142,27 @@ def test_nowhere(rule: str) -> None:
         ("write that misses a full disk", "np.save(path, array)"),
         ("rows asked where they lie", "if rows.device.type == 'cpu':\n    pass"),
         ("rows asked where they lie", "fast = x.is_cpu"),
+        ("rows asked where they lie", "device = rows.device\nfast = device.type == 'cpu'"),
+        ("rows asked where they lie", "self._device.type"),
+        ("rows asked where they lie", "team.device.type"),
+        ("rows asked where they lie", "torch.device(name).type"),
     ],
 )
 def test_the_rules_can_tell(rule: str, source: str) -> None:
     assert RULES[rule](Module(PACKAGE / "store" / "made_up.py", ast.parse(source)))
 
 
-@pytest.mark.parametrize("source", ["np.load(path, allow_pickle=False)", "torch.load(path, weights_only=True)", "blueprint()"])
+@pytest.mark.parametrize(
+    "source",
+    ["np.load(path, allow_pickle=False)", "torch.load(path, weights_only=True)", "blueprint()", "column.type", "device.index"],
+)
 def test_the_rules_leave_alone(source: str) -> None:
     assert not any(rule(Module(PACKAGE / "store" / "made_up.py", ast.parse(source))) for rule in RULES.values())
+
+
+def test_only_modules_that_ask_for_a_device_may() -> None:
+    asking = {module.name for module in modules() for node in ast.walk(module.tree) if asks_for_a_device(node)}
+    assert ASK_FOR_A_DEVICE.keys() - asking == set()
 
 
 def test_every_module_says_what_it_is() -> None:
