@@ -29,6 +29,7 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.planning.active import ActiveSet
+from starling.engine.hybrid.planning.whole_lists import LayerInPlace
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.frontier import FrontierPool
@@ -38,8 +39,8 @@ from starling.kernels.sampling import take_all
 from starling.kernels.spmm import plain_sum, weighted_sum
 from starling.nn.gather import Attention, Copy
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
-from starling.nn.later_graph import LaterGraph
 from starling.nn.view import View
+from starling.plan.batch import Block
 from starling.store.parts import open_parts
 
 RESULTS = Path(__file__).resolve().parent / "results" / "planned_lists.json"
@@ -56,7 +57,7 @@ def planned(graph: WorkerGraph, team: Team, own: NDArray[Any], way: str, what: s
         else:
             layer, own = active.expand_whole(own)
         if what == "sums":
-            split = layer.split(numbered=False)
+            split = layer.edges.split(numbered=False)
             for lists in (split.inner.turned_for(np.empty(0)), *(peer.backward for peer in split.peers.values())):
                 assert lists.rows >= 0
         else:
@@ -75,24 +76,20 @@ def graph_of(layer: WorkerLayer) -> LocalGraph:
     graph: LocalGraph | None = layer.__dict__.get("_bench_graph")
     if graph is None:
         sources = len(layer.rows)
-        if layer.in_place is None:
-            block = layer.block
-            graph = local_graph(torch.from_numpy(block.offsets), torch.from_numpy(block.neighbours), sources, looped=NO_LOOPS)
-        else:
-            rows = {"looped": NO_LOOPS, "position": torch.arange(sources)}
-            graph = LaterGraph(sources, layer.outputs, layer.edges, {}, rows, not_listed, layer.in_place)
+        rows = {"looped": NO_LOOPS, "position": torch.arange(sources)}
+        graph = layer.edges.graph(sources, layer.outputs, {}, rows, lambda block: listed(block, sources))
         layer.__dict__["_bench_graph"] = graph
     return graph
 
 
-def not_listed() -> LocalGraph:
-    raise AssertionError("edges are read in place")
+def listed(block: Block, sources: int) -> LocalGraph:
+    return local_graph(torch.from_numpy(block.offsets), torch.from_numpy(block.neighbours), sources, looped=NO_LOOPS)
 
 
 def sums(layers: list[WorkerLayer]) -> None:
     """What the first pass over a batch and the way back read of edges: each layer's sums and their transposes."""
     for layer in layers:
-        split = layer.split(numbered=False)
+        split = layer.edges.split(numbered=False)
         _sum(split.inner, layer.traffic.owned)
         _sum(split.inner.turned_for(np.empty(0)), layer.outputs)
         for worker, peer in split.peers.items():
@@ -134,12 +131,12 @@ def held_bytes(layers: list[WorkerLayer], what: str) -> int:
         arrays.update((array.__array_interface__["data"][0], array) for array in some)
 
     for layer in layers:
-        if layer.in_place is None:
-            keep(layer.block.offsets, layer.block.neighbours, layer.block.edge)
+        if not isinstance(layer.edges, LayerInPlace):
+            keep(layer.edges.block.offsets, layer.edges.block.neighbours, layer.edges.block.edge)
         if what != "sums":
             pairs = [(lists_of(layer), lists_of(layer).transposed)]
         else:
-            split = layer.split(numbered=False)
+            split = layer.edges.split(numbered=False)
             peers = split.peers.values()
             pairs = [(split.inner, split.inner.turned_for(np.empty(0))), *((peer.forward, peer.backward) for peer in peers)]
         for lists in (lists for pair in pairs for lists in pair):
@@ -163,7 +160,7 @@ def measured(path: Path, batches: int) -> list[dict[str, Any]]:
                 layers, planning = _timed(
                     partial(planned, graph, team, own, way, what, len(WAYS) * len(COMPUTE) * batch + number)
                 )
-                edges = sum(layer.edges for layer in layers)
+                edges = sum(layer.edges.count for layer in layers)
                 line = {"way": way, "what": what, "planning": planning, "bytes": held_bytes(layers, what), "edges": edges}
                 if team.rank == 0:
                     line["computing"] = _timed(partial(COMPUTE[what], layers))[1]

@@ -36,6 +36,7 @@ class Holder:
 
     @made_once
     def waits_for_another_holder(self) -> bool:
+        self.made.append("waits")
         return self.other.wait(10)
 
 
@@ -61,6 +62,11 @@ def test_holders_do_not_wait_for_one_another() -> None:
     first, second = (Holder([], threading.Event()) for _ in range(2))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: first.waits_for_another_holder)
+        while not first.made:  # it is being made
+            time.sleep(0.001)
+        second.other.set()
         assert second.value == [3]
+        assert second.waits_for_another_holder  # the same property
+        assert not waiting.done()
         first.other.set()
         assert waiting.result(10)

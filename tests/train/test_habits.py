@@ -13,7 +13,7 @@ from starling.engine.hybrid.share.source import WorkerSource
 from starling.nn.gather import Copy
 from starling.nn.registry import MODELS, ModelSpec, build_model
 from starling.nn.view import Size, View
-from starling.train.habits import Habits, habits_of
+from starling.train.habits import Habits, Means, habits_of
 
 SOURCE = SimpleNamespace(
     features=SimpleNamespace(width=6),
@@ -75,7 +75,7 @@ class Peeks(nn.Module):
 
 
 def test_a_users_model_that_looks_at_edges() -> None:
-    assert habits(Peeks()) == Habits(sums_raw_input=True, lists_edges=True, takes_means=False)
+    assert habits(Peeks()) == Habits(sums_raw_input=True, lists_edges=True, means=Means(of_raw_input=False, of_others=False))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,11 @@ def test_a_users_model_that_looks_at_edges() -> None:
     ],
 )
 def test_who_takes_means(name: str, settings: dict[str, Any], means: bool) -> None:
-    assert habits(make(name, **settings)).takes_means is means
+    found = habits(make(name, **settings)).means
+    assert (found.of_raw_input or found.of_others) is means
 
 
 def test_convolutions_of_pyg_are_given_edges() -> None:
     pytest.importorskip("torch_geometric")
     found = habits(build_model(ModelSpec("pyg:SAGEConv", 6, 3), 0))
-    assert found == Habits(sums_raw_input=False, lists_edges=False, takes_means=False)
+    assert found == Habits(sums_raw_input=False, lists_edges=False, means=Means(of_raw_input=False, of_others=False))

@@ -18,14 +18,21 @@ if TYPE_CHECKING:
     made_once = cached_property
 else:
 
-    class made_once(cached_property):
-        """A `cached_property` that one thread makes while others wait for it: two that make it take twice the memory."""
+    class made_once:
+        """A `cached_property` that one thread makes while others wait for it: two that make it take twice the memory.
+
+        Python 3.11's own has a lock for all objects of a class; here each object has one for all that is made for it.
+        """
 
         def __init__(self, make: Callable[[Any], Any]) -> None:
-            def make_alone(holder: Any) -> Any:
-                kept = vars(holder)
-                with lock_of(holder):
-                    return kept[make.__name__] if make.__name__ in kept else kept.setdefault(make.__name__, make(holder))
+            self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
 
-            make_alone.__doc__ = make.__doc__
-            super().__init__(make_alone)
+        def __get__(self, holder: Any, owner: type | None = None) -> Any:
+            if holder is None:
+                return self
+            kept = vars(holder)
+            if self._name not in kept:
+                with lock_of(holder):
+                    if self._name not in kept:
+                        kept[self._name] = self._make(holder)
+            return kept[self._name]

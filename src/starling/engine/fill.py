@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,19 +36,19 @@ class FilledBatch:
     learnt: LearntRows | None = None
     """Input rows that are learnt, beside those of `x` or in their place; read when the step begins."""
 
+    sent: Mapping[int, int] = field(default_factory=dict)
+    """Bytes that preparing the step has sent to each worker."""
+
     def inputs(self) -> Tensor:
         """What the model reads in this step; called once, when it begins."""
         return input_rows(self.x, self.learnt)
-
-    sent: Mapping[int, int] = field(default_factory=dict)
-    """Bytes that preparing the step has sent to each worker."""
 
     @property
     def nbytes(self) -> int:
         """What all its tensors hold; memory that several of them show, such as the rows of two layers, counts once."""
         tensors = [self.x, self.y, self.outputs, *([] if self.weight is None else [self.weight])]
         for view in self.views:
-            tensors += [value for part in fields(view.graph) if isinstance(value := getattr(view.graph, part.name), Tensor)]
+            tensors += view.graph.held
         sizes: dict[int, int] = {}
         for tensor in tensors:
             sizes[tensor.data_ptr()] = max(tensor.nbytes, sizes.get(tensor.data_ptr(), 0))

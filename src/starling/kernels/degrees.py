@@ -30,10 +30,16 @@ def count_degrees(
     `pairs` is [E, 2] of (source, destination). Give the result of one block as `into` of the next to count a whole stream;
     it is added to in place. Costs one pass, and 8N bytes for each thread that gets counts of its own.
     """
+    return count_numbers(pairs[:, COLUMN[side]], nodes, into=into, threads=threads)
+
+
+def count_numbers(
+    ends: NDArray[Any], nodes: int, *, into: NDArray[np.int64] | None = None, threads: int | None = None
+) -> NDArray[np.int64]:
+    """How often each node is named [N] in a list of numbers: `count_degrees` of edges of which one end is looked at."""
     counts = np.zeros(nodes, np.int64) if into is None else into
     if len(counts) != nodes:
         raise ValueError(f"counts of {len(counts)} nodes given for a graph of {nodes}")
-    ends = pairs[:, COLUMN[side]]
     threads = worthwhile_threads(len(ends), threads)
     check_nodes(ends, nodes, threads)
     counters = max(1, min(threads, len(ends) // (_EDGES_WORTH_OWN_COUNTS * max(nodes, 1))))

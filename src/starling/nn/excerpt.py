@@ -16,7 +16,7 @@ from torch import Tensor
 
 from starling.nn.gather import Attention, ByRelation, Copy, Gather, PairAttention
 from starling.nn.graph import LocalGraph
-from starling.nn.later_graph import EdgesInPlace, LaterGraph
+from starling.nn.later_graph import GraphInPlace
 
 Places: TypeAlias = "slice | Tensor"
 
@@ -61,8 +61,8 @@ class Excerpt:
 def excerpt(graph: LocalGraph, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> Excerpt:
     """The destinations `rows`, ascending, and their in-edges. `sources` are all rows that these read, the destinations first."""
     places, taken = _as_places(rows, graph), _as_places(sources, graph)
-    if isinstance(graph, LaterGraph) and graph.in_place is not None:
-        return Excerpt(_in_place(graph, graph.in_place, rows, sources), places, taken, graph)
+    if isinstance(graph, GraphInPlace):
+        return Excerpt(_in_place(graph, rows, sources), places, taken, graph)
     lengths, edges = graph.offsets.diff()[places], _edges_of(graph.offsets, places)
     neighbours = graph.neighbours[edges]
     if not isinstance(taken, slice) or taken.start:
@@ -83,12 +83,12 @@ def excerpt(graph: LocalGraph, rows: NDArray[np.int64], sources: NDArray[np.int6
     return Excerpt(small, places, taken, graph)
 
 
-def _in_place(graph: LaterGraph, where: EdgesInPlace, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> LaterGraph:
+def _in_place(graph: GraphInPlace, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> GraphInPlace:
     """A graph of some destinations whose edges are not listed, either."""
-    some = where.excerpt(rows, sources)
+    some = graph.where.excerpt(rows, sources)
     size = (len(sources), int(np.searchsorted(rows, graph.outputs)), some.lists.entries)
     tables = _row_tables(graph, _as_places(rows, graph), _as_places(sources, graph))
-    return LaterGraph(*size, graph.edge_tables, tables, lambda: excerpt(graph.listed, rows, sources).graph, some)
+    return GraphInPlace(*size, graph.edge_tables, tables, lambda: excerpt(graph.listed, rows, sources).graph, some)
 
 
 def _row_tables(graph: LocalGraph, rows: Places, sources: Places) -> dict[str, Tensor | None]:

@@ -74,6 +74,11 @@ class LocalGraph:
         """The edges as kernels see them, in ordinary memory; their transpose is made when a backward pass first needs it."""
         return adjacency(self.offsets.cpu().numpy(), self.neighbours.cpu().numpy(), self.sources)
 
+    @property
+    def held(self) -> list[Tensor]:
+        """Its tensors."""
+        return [value for field in fields(self) if isinstance(value := getattr(self, field.name), Tensor)]
+
     def neighbours_at(self, edges: Tensor | slice) -> Tensor:
         """The sources of some edges: those of all need not be listed for it."""
         return self.neighbours[edges]

@@ -1,7 +1,7 @@
-"""A local graph whose rows are there and whose edges are listed when something first asks for them.
+"""Local graphs whose rows are there and whose edges are listed when something first asks for them.
 
-An engine that knows a layer's edges otherwise need not list them: sums may have lists of their own, and kernels read edges in the
-lists of a larger graph, where `in_place` says how.
+An engine that knows a layer's edges otherwise need not list them: sums may have lists of their own (`LaterGraph`), or kernels read
+edges in the lists of a larger graph (`GraphInPlace`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,115 @@ from starling.kernels.adjacency import Lists
 from starling.nn.graph import LocalGraph
 
 
+class LaterGraph(LocalGraph):
+    """A local graph that is `listed` when something first asks for its edges; until then it has its `row_tables`.
+
+    `edge_tables` say which tables its edges have.
+    """
+
+    edge_tables: Mapping[str, Tensor]
+
+    def __init__(
+        self,
+        sources: int,
+        outputs: int,
+        edges: int,
+        edge_tables: Mapping[str, Tensor],
+        row_tables: Mapping[str, Tensor | None],
+        listed: Callable[[], LocalGraph],
+    ) -> None:
+        known = {"sources": sources, "outputs": outputs, "edge_tables": edge_tables, **row_tables}
+        for name, value in {**known, "_edges": edges, "_list": listed}.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def listed(self) -> LocalGraph:
+        """The same graph with its edges."""
+        made: LocalGraph = self.__dict__["_list"]()
+        return made
+
+    @property
+    def destinations(self) -> int:
+        """Those that have lists."""
+        return self.outputs
+
+    @property
+    def edges(self) -> int:
+        """How many edges the listed graph has."""
+        count: int = self.__dict__["_edges"]
+        return count
+
+    @property
+    def device(self) -> torch.device:
+        """That of the rows' tables, none of which is listed later."""
+        return self.row_position.device
+
+    @cached_property
+    def adjacency(self) -> Lists:
+        """Listed."""
+        return self.listed.adjacency
+
+    @property
+    def offsets(self) -> Tensor:
+        """Listed."""
+        return self.listed.offsets
+
+    @property
+    def neighbours(self) -> Tensor:
+        """Listed."""
+        return self.listed.neighbours
+
+    @property
+    def edge_scale(self) -> Tensor | None:
+        """Listed."""
+        return self.listed.edge_scale
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """Made when it is first asked for, if there are weights."""
+        return self._table("weight")
+
+    @property
+    def edge_type(self) -> Tensor | None:
+        """Made when it is first asked for, if there are types."""
+        return self._table("type")
+
+    @property
+    def edge_attr(self) -> Tensor | None:
+        """Made when it is first asked for, if there are attributes."""
+        return self._table("attr")
+
+    @property
+    def own_weight(self) -> Tensor:
+        """No loop is left out, so nothing has to be listed."""
+        return self.spread_own_weight
+
+    @property
+    def loop_is_here(self) -> Tensor:
+        """For the same reason."""
+        return self.has_loop
+
+    @property
+    def held(self) -> list[Tensor]:
+        """The tensors of its rows."""
+        return [value for value in vars(self).values() if isinstance(value, Tensor)]
+
+    def to(self, device: torch.device | str) -> LocalGraph:  # type: ignore[override]
+        """The listed graph on another device."""
+        return self.listed.to(device)
+
+    def _table(self, name: str) -> Tensor | None:
+        kept: dict[str, Tensor] = self.__dict__.setdefault("_tables", {})
+        if name in self.edge_tables and name not in kept:
+            kept[name] = self._made(name)
+        return kept.get(name)
+
+    def _made(self, name: str) -> Tensor:
+        """A table of the edges."""
+        made: Tensor = getattr(self.listed, f"edge_{name}")
+        return made
+
+
 class EdgesInPlace(Protocol):
     """Edges of some rows, read where a larger graph's lie."""
 
@@ -34,12 +143,10 @@ class EdgesInPlace(Protocol):
         """Some destinations, hearing from `sources` alone, both numbered anew."""
 
 
-class LaterGraph(LocalGraph):
-    """`edge_tables` are those of the larger graph, `row_tables` its own; `listed` makes the same graph with its edges."""
+class GraphInPlace(LaterGraph):
+    """A local graph whose edges kernels read in place, none of them left out; `edge_tables` are those of the larger graph."""
 
-    in_place: EdgesInPlace | None
-    """Edges that need not be listed for kernels."""
-    edge_tables: Mapping[str, Tensor]
+    where: EdgesInPlace
 
     def __init__(
         self,
@@ -49,98 +156,36 @@ class LaterGraph(LocalGraph):
         edge_tables: Mapping[str, Tensor],
         row_tables: Mapping[str, Tensor | None],
         listed: Callable[[], LocalGraph],
-        in_place: EdgesInPlace | None = None,
+        where: EdgesInPlace,
     ) -> None:
-        known = {"sources": sources, "outputs": outputs, "in_place": in_place, "edge_tables": edge_tables}
-        for name, value in {**known, **row_tables, "_edges": edges, "_list": listed}.items():
-            object.__setattr__(self, name, value)
-
-    @cached_property
-    def listed(self) -> LocalGraph:
-        """The same graph with its edges."""
-        made: LocalGraph = self.__dict__["_list"]()
-        return made
+        super().__init__(sources, outputs, edges, edge_tables, row_tables, listed)
+        object.__setattr__(self, "where", where)
 
     @property
     def destinations(self) -> int:
-        """Those that have lists; where whole lists are thinned these are the outputs."""
-        return self.outputs if self.in_place is None else self.in_place.lists.rows
-
-    @property
-    def edges(self) -> int:
-        """How many edges the listed graph has."""
-        count: int = self.__dict__["_edges"]
-        return count
-
-    @property
-    def device(self) -> torch.device:
-        """That of the rows' tables, none of which is listed later."""
-        return self.row_position.device
+        """Those that have lists, mirrors included."""
+        return self.where.lists.rows
 
     @cached_property
     def adjacency(self) -> Lists:
-        """In place, or listed."""
-        return self.listed.adjacency if self.in_place is None else self.in_place.lists
+        """In place."""
+        return self.where.lists
 
     @property
     def offsets(self) -> Tensor:
-        """Known in place, or listed."""
-        return self.listed.offsets if self.in_place is None else torch.from_numpy(self.in_place.lists.offsets).to(self.device)
+        """Where lists would begin, one after the other."""
+        return torch.from_numpy(self.where.lists.offsets).to(self.device)
 
     @property
-    def neighbours(self) -> Tensor:
-        """Listed."""
-        return self.listed.neighbours
+    def edge_scale(self) -> None:
+        """Nothing is left out that would have to be made up for."""
+        return
 
     def neighbours_at(self, edges: Tensor | slice) -> Tensor:
-        """In place, or listed."""
-        if self.in_place is None:
-            return self.listed.neighbours[edges]
+        """Out of the larger graph's lists."""
         numbers = edges if isinstance(edges, slice) else edges.cpu().numpy()
-        return torch.from_numpy(self.in_place.lists.neighbours_at(numbers)).to(self.device)
+        return torch.from_numpy(self.where.lists.neighbours_at(numbers)).to(self.device)
 
-    @property
-    def edge_scale(self) -> Tensor | None:
-        """None in place, where no edge is missing; or listed."""
-        return self.listed.edge_scale if self.in_place is None else None
-
-    @property
-    def edge_weight(self) -> Tensor | None:
-        """Taken from the whole graph's, or listed, if there are weights."""
-        return self._table("weight")
-
-    @property
-    def edge_type(self) -> Tensor | None:
-        """Taken from the whole graph's, or listed, if there are types."""
-        return self._table("type")
-
-    @property
-    def edge_attr(self) -> Tensor | None:
-        """Taken from the whole graph's, or listed, if there are attributes."""
-        return self._table("attr")
-
-    @property
-    def own_weight(self) -> Tensor:
-        """A loop lies within its part, so none is left out: nothing has to be listed."""
-        return self.spread_own_weight
-
-    @property
-    def loop_is_here(self) -> Tensor:
-        """For the same reason."""
-        return self.has_loop
-
-    def to(self, device: torch.device | str) -> LocalGraph:  # type: ignore[override]
-        """The listed graph on another device."""
-        return self.listed.to(device)
-
-    def _table(self, name: str) -> Tensor | None:
-        tables = self.edge_tables
-        kept: dict[str, Tensor | None] = self.__dict__.setdefault("_taken", {})
-        if name in tables and name not in kept:
-            kept[name] = getattr(self.listed, f"edge_{name}") if self.in_place is None else tables[name][self._entries]
-        return kept.get(name)
-
-    @cached_property
-    def _entries(self) -> Tensor:
-        assert self.in_place is not None
-        return torch.from_numpy(self.in_place.entries).to(self.device)
+    def _made(self, name: str) -> Tensor:
+        """Taken out of the larger graph's table: 8 bytes an edge meanwhile."""
+        return self.edge_tables[name][torch.from_numpy(self.where.entries).to(self.device)]

@@ -16,7 +16,7 @@ from starling.engine.hybrid.share.source import WorkerSource
 from starling.kernels.adjacency import Lists
 from starling.nn.gather import ByRelation, Copy, Gather, Reduce
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
-from starling.nn.later_graph import EdgesInPlace, LaterGraph
+from starling.nn.later_graph import EdgesInPlace, GraphInPlace
 from starling.nn.ops.arrays import accumulator
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
@@ -28,17 +28,26 @@ class Habits:
     """`sums_raw_input`: the first layer sums input features as they are, before any weight or dropout.
 
     `lists_edges`: it asks for the list of edges; else these may be read where a larger graph's are.
-    `takes_means`: of all neighbours' rows, weighted or not; those by relation are always of what is there.
+    `means`: of all neighbours' rows, weighted or not, those of input features as they are, and others. Means by relation are always
+    of what is there.
     """
 
     sums_raw_input: bool
     lists_edges: bool
-    takes_means: bool
+    means: Means
+
+
+@dataclass(frozen=True)
+class Means:
+    """Which means a model takes."""
+
+    of_raw_input: bool
+    of_others: bool
 
 
 def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
     """Watch the model compute two nodes joined by two edges; it is left as it was."""
-    raw, means, listed = list[bool](), list[bool](), list[LocalGraph]()
+    raw, raw_means, listed = list[bool](), list[bool](), list[LocalGraph]()
     x = torch.zeros(2, source.features.width, device=source.device)
 
     class Spy(View):
@@ -47,17 +56,18 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
             return source.size
 
         def aggregate(self, gather: Gather, reduce: Reduce, rows: Tensor) -> Tensor:
-            means.append(reduce == "mean" and not isinstance(gather, ByRelation))
+            if reduce == "mean" and not isinstance(gather, ByRelation):
+                raw_means.append(rows is x)
             return super().aggregate(gather, reduce, rows)
 
         def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
             raw.append(rows is x)
             return rows.new_zeros(rows.shape, dtype=accumulator(rows))
 
-    class Watched(LaterGraph):
+    class Watched(GraphInPlace):
         @property
         def weighted_mean_scale(self) -> Tensor:
-            means.append(True)
+            raw_means.append(False)
             return torch.ones(self.destinations, device=self.device)
 
     def show() -> LocalGraph:
@@ -71,17 +81,23 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
     with torch.no_grad():
         model.train()(Spy(unlisted, constants=Constants(x)), x)
     model.train(was_training).load_state_dict(state)
-    return Habits(any(raw), bool(listed), any(means))
+    return Habits(any(raw), bool(listed), Means(any(raw_means), not all(raw_means)))
 
 
-def check_boundary_mean(team: TeamSettings, habits: Habits) -> None:
-    """An option that would change nothing is refused."""
-    if team.boundary_mean == "ratio" and not habits.takes_means:
+def check_boundary_mean(team: TeamSettings, means: Means, *, first_kept: bool) -> None:
+    """An option that would change nothing is refused. `first_kept`: those of input features are made once, over all neighbours."""
+    if team.boundary_mean != "ratio" or means.of_others or (means.of_raw_input and not first_kept):
+        return
+    if means.of_raw_input:
         raise InputError(
-            "boundary_mean=ratio says what sage's means over all neighbours are divided by, and this model takes none: means by "
-            "relation are of what was heard of as it is, and PyG's convolutions make means of their own. Leave out "
-            "team.boundary_mean."
+            "boundary_mean=ratio says what means over the neighbours that are heard of are divided by, and the only ones here are "
+            "of input features, which are kept and made over all neighbours. Leave out team.boundary_mean, or set run.reuse=false."
         )
+    raise InputError(
+        "boundary_mean=ratio says what sage's means over all neighbours are divided by, and this model takes none: means by "
+        "relation are of what was heard of as it is, and PyG's convolutions make means of their own. Leave out "
+        "team.boundary_mean."
+    )
 
 
 def _two_nodes(source: WorkerSource) -> LocalGraph:
@@ -102,7 +118,7 @@ class _InPlace:
         raise AssertionError("a layer of two nodes is computed at once")
 
 
-def _unlisted(kind: type[LaterGraph], graph: LocalGraph, show: Callable[[], LocalGraph]) -> LaterGraph:
+def _unlisted(kind: type[GraphInPlace], graph: LocalGraph, show: Callable[[], LocalGraph]) -> GraphInPlace:
     """The same graph, which calls `show` when something asks for its edges' list."""
     edge_tables = {name: getattr(graph, f"edge_{name}") for name in ("weight", "attr", "type")}
     edge_tables = {name: table for name, table in edge_tables.items() if table is not None}

@@ -171,7 +171,6 @@ def _team_work(
 ) -> TeamWork:
     run, team, labels = config.run, config.team, groups.of_team(source)
     habits, graph = habits_of(model, source), source.graph
-    check_boundary_mean(team, habits)
     chances = chances_by_choice(team.boundary_choice, graph, source.team, team.boundary, source.calls.forward())
     boundary = Boundary(graph, team.boundary, run.seed, chances)
     task = TeamTask(graph, source.team, source.splits["train"], layers, run.seed, boundary)
@@ -180,7 +179,8 @@ def _team_work(
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.
     fetched = raw and not (run.reuse and whole_steps) and not team.balance_workers
     mirrors = source.mirrors_of(source.x) if fetched else None
-    first_whole = raw and run.reuse and whole_steps and team.boundary < 1
+    first_whole = raw and run.reuse and whole_steps and 0 < team.boundary < 1  # with 0 parts hear nothing of one another
+    check_boundary_mean(team, habits.means, first_kept=first_whole)
     whole = source.local_graph(source.graph.whole_layer, source.calls)
     sending, ratio = Sending(team.overlap, team.wire), team.boundary_mean == "ratio"
     filler = TeamFiller(source, whole, run.seed, run.reuse, first_whole, mirrors, sending, ratio)

@@ -71,7 +71,7 @@ def test_two_layers_against_the_whole_graph(tmp_path: Path, kind: str, workers: 
         for worker, (graph, layers) in enumerate(everywhere):
             own, layer = layers[hop]
             assert np.array_equal(layer.rows[: layer.outputs], own)
-            position, block = graph.position[layer.rows], layer.block
+            position, block = graph.position[layer.rows], layer.edges.block
             row = np.repeat(np.arange(block.destinations), np.diff(block.offsets))
             edge = graph.incoming.edge[block.edge]
             assert np.array_equal(position[block.neighbours], pairs[edge, 0])

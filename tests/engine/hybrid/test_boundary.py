@@ -88,7 +88,7 @@ def test_the_number_of_workers_changes_nothing(
     assert np.abs(exact.losses - alone[0].losses).max() > 1e-3
 
 
-@pytest.mark.parametrize(("model", "reuse"), [(GIN, False), (GAT, True), (MAX, True)])
+@pytest.mark.parametrize(("model", "reuse"), [(GIN, False), (GIN, True), (GAT, True), (MAX, True)])
 def test_zero_isolates_parts(graph: Graph, parts: Path, tmp_path: Path, model: dict[str, Any], reuse: bool) -> None:
     """The twin is a graph without the edges between parts; the models here know no degrees, which are the whole graph's."""
     pairs, owner = np.load(graph.path / "edges.npy"), owners()
@@ -297,6 +297,15 @@ def test_a_choice_of_none_is_refused(parts: Path) -> None:
 def test_a_ratio_without_means_is_refused(parts: Path, model: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="this model takes none"):
         set_up(config_of(parts, 1, model, boundary=0.5, boundary_mean="ratio"), Team())
+
+
+def test_a_ratio_of_means_that_are_kept_is_refused(parts: Path) -> None:
+    """The first layer's are made once, over all neighbours, and there is no other."""
+    one_layer = {**SAGE, "layers": 1}
+    with pytest.raises(InputError, match=r"kept and made over all neighbours.*run\.reuse=false"):
+        set_up(config_of(parts, 1, one_layer, boundary=0.5, boundary_mean="ratio"), Team())
+    set_up(config_of(parts, 1, one_layer, boundary=0.5, boundary_mean="ratio", reuse=False), Team())
+    set_up(config_of(parts, 1, SAGE, boundary=0.5, boundary_mean="ratio"), Team())
 
 
 def test_no_index_is_sent(parts: Path) -> None:

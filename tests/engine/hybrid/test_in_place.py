@@ -15,6 +15,7 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid.computing.view import TeamView
 from starling.engine.hybrid.planning import active
+from starling.engine.hybrid.planning.whole_lists import LayerInPlace
 from starling.kernels.adjacency import HUB_EDGES
 from starling.nn.later_graph import LaterGraph
 from starling.store.graph import Graph
@@ -70,8 +71,8 @@ def ways(config: RunConfig) -> list[list[bool]]:
                 assert isinstance(view, TeamView)
                 assert view.layer is not None
                 layers.append(view.layer)
-        mapped = [layer.in_place is not None for layer in layers]
-        return [through for through, layer in zip(mapped, layers, strict=True) if layer.edges]
+        mapped = [isinstance(layer.edges, LayerInPlace) for layer in layers]
+        return [through for through, layer in zip(mapped, layers, strict=True) if layer.edges.count]
 
     return run_threads(config.team.workers, look)
 
@@ -137,7 +138,7 @@ def test_copies_give_the_same_gradients(
 ) -> None:
     config = config_of(cuts[kind], workers, settings_of(model), MINI, wire=wire)
     in_place = steps(config)
-    monkeypatch.setattr(active, "in_place", lambda *_: None)
+    monkeypatch.setattr(active, "worth_reading_in_place", lambda *_: False)
     assert not any(through for worker in ways(config) for through in worker)
     copied = steps(config)
     # sums in another order may be rounded to another bfloat16, one part in 256 away
@@ -225,7 +226,7 @@ def test_whole_lists_are_prepared_only_where_a_layer_reads_them(
         loss = outputs_of(setup.model, batch)[batch.outputs].sum()
         loss.backward()
         graph = setup.work.whole.source.graph
-        there = {"split": "_split" in vars(graph.whole_layer), "turned": "transposed" in vars(graph.adjacency)}
+        there = {"split": vars(graph.whole_layer.edges)["_split"] is not None, "turned": "transposed" in vars(graph.adjacency)}
         return {name for name, made in there.items() if made}
 
     assert run_threads(2, look)[0] == prepared
@@ -235,7 +236,7 @@ def look_on_cards(team: Team, config: RunConfig) -> list[bool]:
     with a_card_for(team) as carded:
         work = set_up(config.model_copy(update={"run": config.run.model_copy(update={"device": "cuda"})}), carded).work
         assert isinstance(work, TeamWork)
-        return [layer.in_place is not None for plan in work.strategy.plans(1) for layer in plan.layers]
+        return [isinstance(layer.edges, LayerInPlace) for plan in work.strategy.plans(1) for layer in plan.layers]
 
 
 def test_cards_are_given_copied_lists(parts: Path) -> None:

@@ -47,7 +47,7 @@ def pairs(lists: Adjacency, rows: np.ndarray, first: int, position: np.ndarray, 
 
 def summed(layer: WorkerLayer, graph: WorkerGraph) -> Edges:
     """Edges of the split, forward; backward must be the same ones."""
-    split, position = layer.split(numbered=False), graph.position[layer.rows]
+    split, position = layer.edges.split(numbered=False), graph.position[layer.rows]
     found = pairs(split.inner, np.arange(layer.outputs), 0, position, 1.0)
     blocks: list[tuple[PeerEdges, int]] = [(edges, layer.traffic.mirrors_of(peer).start) for peer, edges in split.peers.items()]
     for edges, first in [*blocks, *([(split.between, 0)] if split.between else [])]:
@@ -59,7 +59,7 @@ def summed(layer: WorkerLayer, graph: WorkerGraph) -> Edges:
 
 
 def listed(layer: WorkerLayer, graph: WorkerGraph) -> Edges:
-    block, position = layer.block, graph.position[layer.rows]
+    block, position = layer.edges.block, graph.position[layer.rows]
     destination = np.repeat(np.arange(block.destinations), np.diff(block.offsets))
     assert block.edge_scale is not None
     return Counter(
@@ -82,7 +82,7 @@ def test_sums_are_over_the_listed_edges(parts: Path, workers: int, chance: float
         for epoch, (layer, graph) in enumerate(worker):
             edges = summed(layer, graph)
             assert edges == listed(layer, graph)
-            assert layer.edges == edges.total() == len(layer.block.neighbours)
+            assert layer.edges.count == edges.total() == len(layer.edges.block.neighbours)
             assert layer.traffic.rows == len(layer.rows)
             whole[epoch] += edges
     scales = {scale for _, _, scale in whole[0]}

@@ -14,6 +14,7 @@ from starling.comm.team import Team
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.layers.split_edges import SplitEdges
 from starling.engine.hybrid.planning.active import ActiveSet
+from starling.engine.hybrid.planning.whole_lists import LayerInPlace
 from starling.engine.hybrid.share.worker_graph import open_worker_graph
 from starling.kernels.adjacency import Lists
 from starling.kernels.frontier import FrontierPool
@@ -53,7 +54,7 @@ def dense(lists: Lists, columns: int, weight: NDArray[np.float64]) -> NDArray[np
 
 def matrices(layer: WorkerLayer, weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """All edges [destinations, rows], and the same as gathered from the transposed lists."""
-    return of_split(layer, layer.split(numbered=len(weight) > 0), weight)
+    return of_split(layer, layer.edges.split(numbered=len(weight) > 0), weight)
 
 
 def of_split(
@@ -82,20 +83,20 @@ def test_the_same_layers_either_way(tmp_path: Path, kind: str, workers: int, see
     for layers in both_ways(parts, workers, draw.choice(30, 9, replace=False), 2):
         for copied, in_place in layers:
             assert np.array_equal(copied.rows, in_place.rows)
-            assert (copied.outputs, copied.edges) == (in_place.outputs, in_place.edges)
+            assert (copied.outputs, copied.edges.count) == (in_place.outputs, in_place.edges.count)
             assert copied.traffic.mirror_offsets == in_place.traffic.mirror_offsets
             for ours, theirs in zip(copied.traffic.send, in_place.traffic.send, strict=True):
                 assert np.array_equal(ours, theirs)
             for name in ("offsets", "neighbours", "edge"):
-                assert np.array_equal(getattr(copied.block, name), getattr(in_place.block, name))
-            if in_place.in_place is None:
+                assert np.array_equal(getattr(copied.edges.block, name), getattr(in_place.edges.block, name))
+            if not isinstance(in_place.edges, LayerInPlace):
                 continue
             mapped += 1
-            lists, block = in_place.in_place.lists, copied.block
+            lists, block = in_place.edges.lists, copied.edges.block
             own = min(copied.traffic.owned, block.destinations)
             assert np.array_equal(lists.offsets, block.offsets)
-            assert np.array_equal(in_place.in_place.entries, block.edge)
-            for weight in (np.empty(0), draw.permutation(copied.edges) + 1.0):
+            assert np.array_equal(in_place.edges.entries, block.edge)
+            for weight in (np.empty(0), draw.permutation(copied.edges.count) + 1.0):
                 expected = np.zeros((block.destinations, len(copied.rows)))
                 row = np.repeat(np.arange(block.destinations), np.diff(block.offsets))
                 np.add.at(expected, (row, block.neighbours), weight if len(weight) else 1)
@@ -103,7 +104,7 @@ def test_the_same_layers_either_way(tmp_path: Path, kind: str, workers: int, see
                     forward, backward = matrices(layer, weight)
                     np.testing.assert_array_equal(forward, expected)
                     np.testing.assert_array_equal(backward.T, expected)
-                    split: SplitEdges[Any] = layer.split(numbered=len(weight) > 0)
+                    split: SplitEdges[Any] = layer.edges.split(numbered=len(weight) > 0)
                     for piece, rows in zip(split.cut(own), np.split(expected, [own]), strict=True):
                         forward, backward = of_split(layer, piece, weight)
                         np.testing.assert_array_equal(forward, rows)
@@ -117,8 +118,8 @@ def test_small_layers_are_copied(tmp_path: Path) -> None:
     """A row with one in-edge in a graph of four: the map would be longer than the list."""
     parts = build(Case(4, np.array([[0, 1], [1, 2], [2, 3]]), 1, np.zeros(4, np.int32)), tmp_path)
     ((layer,),) = both_ways(parts, 1, np.array([3]), 1)
-    assert layer[1].in_place is None
-    assert layer[1].block.neighbours.tolist() == [1]
+    assert not isinstance(layer[1].edges, LayerInPlace)
+    assert layer[1].edges.block.neighbours.tolist() == [1]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -130,5 +131,5 @@ def test_sources_with_long_lists_are_copied(tmp_path: Path, workers: int) -> Non
     owner[1:10] = workers - 1
     parts = build(Case(100, np.concatenate([hubs, ones]), workers, owner), tmp_path)
     ((_, in_place),) = both_ways(parts, workers, np.array([0]), 1)[0]
-    assert in_place.edges == 109
-    assert in_place.in_place is None
+    assert in_place.edges.count == 109
+    assert not isinstance(in_place.edges, LayerInPlace)

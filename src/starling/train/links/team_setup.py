@@ -51,7 +51,7 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
     task = TeamTask(training.graph, source.team, NO_ROWS, run.layers, loop.seed, boundary)
     strategy = TeamLinks(task, run.config.strategy.name, run.how, share.deal, share.edges, share.addresses)
     habits = habits_of(model, training)
-    check_boundary_mean(team, habits)
+    check_boundary_mean(team, habits.means, first_kept=False)
     raw = not source.features.learnt and habits.sums_raw_input
     mirrors = training.mirrors_of(training.x) if raw else None
     whole = training.local_graph(training.graph.whole_layer, training.calls)

@@ -75,8 +75,7 @@ def _computed(
         for worker in group.waits_for[len(blocks) :]:
             blocks[worker] = applied(_Arrive, token, journey, worker)
         yield work(group.piece, _sources_of(journey, group, own, token, blocks))
-    for worker in journey.senders[len(blocks) :]:  # read by nobody, but their gradients are waited for
-        blocks[worker] = applied(_Arrive, token, journey, worker)
+    assert len(blocks) == len(journey.senders), "the last group waits for all: their gradients are waited for, too"
 
 
 def _joined(groups: Sequence[RowGroup], made: Sequence[tuple[Tensor, ...]], blocks: dict[int, Tensor]) -> tuple[Tensor, ...]:

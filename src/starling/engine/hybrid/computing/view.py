@@ -119,11 +119,11 @@ class TeamView(View):
         weight = gather.edge_weight
         if (weight is not None and weight.requires_grad) or not has_kernels(rows):
             return None
-        in_split = layer.thinned is not None and weight is None  # it has the scales of edges left out
+        in_split = layer.edges.scaled and weight is None  # it has the scales of edges left out
         factors = self.factors(gather, reduce, None if in_split else self.graph.edge_scale)
         f = {name: array(value, accumulator(rows)) for name, value in factors.items()}
         coefficients = Coefficients(f["edge_weight"], f["source_scale"], f["row_scale"], f["own_weight"])
-        return TeamSum(exchange, layer.split(numbered=len(coefficients.edge) > 0), coefficients, self.overlap)
+        return TeamSum(exchange, layer.edges.split(numbered=len(coefficients.edge) > 0), coefficients, self.overlap)
 
     def _is_here(self, rows: Tensor) -> bool:
         """Whether nothing need come for a sum of these rows: input features whose sums, or others' rows, are kept."""

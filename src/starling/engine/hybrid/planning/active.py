@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
+from starling.engine.hybrid.layers.edges import LayerEdges, ListedEdges
 from starling.engine.hybrid.layers.plan import ActiveRows, WorkerLayer, listed_layer
 from starling.engine.hybrid.messages.traffic import make_traffic
-from starling.engine.hybrid.planning.whole_lists import in_place
+from starling.engine.hybrid.planning.whole_lists import edges_in_place, worth_reading_in_place
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import Taken, take_all
@@ -79,10 +80,11 @@ class ActiveSet:
             offsets = _for_all_rows(taken, place[given], count)[0] if self._graph.spread else taken.offsets
             return Block(offsets, place[taken.neighbours], taken.entry, count)
 
-        where = in_place(self._graph, given, active, place, edges)
-        if where is None:
-            return listed_layer(listed(), active.rows, len(own), active.traffic), active.reads
-        return WorkerLayer(listed, active.rows, len(own), active.traffic, edges, in_place=where), active.reads
+        if worth_reading_in_place(self._graph, active, edges):
+            read: LayerEdges = edges_in_place(self._graph, given, active, place, edges, listed)
+        else:
+            read = ListedEdges(listed(), active.traffic)
+        return WorkerLayer(read, active.rows, len(own), active.traffic), active.reads
 
     def _given(self, own: NDArray[Any]) -> NDArray[Any]:
         """Rows that a layer gives of which in-edges are here: its own ones, and on a vertex-cut others' that are mirrored here."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from starling.core.compile import compiled
 from starling.core.keyed import draw_unit
+from starling.engine.hybrid.layers.edges import ThinnedEdges
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges, split_within_parts
 from starling.engine.hybrid.messages.traffic import make_traffic
@@ -54,7 +55,8 @@ class Thinning:
         there = [edges for edges in (between, *peers.values()) if edges is not None]
         count = len(whole.inner.neighbours) + sum(len(edges.forward.neighbours) for edges in there)
         traffic = make_traffic(graph.owned, self._boundary.wanted(epoch), counts)
-        return WorkerLayer(listed, np.concatenate(heard), graph.owned, traffic, count, SplitEdges(whole.inner, peers, between))
+        thinned = ThinnedEdges(SplitEdges(whole.inner, peers, between), count, traffic, listed)
+        return WorkerLayer(thinned, np.concatenate(heard), graph.owned, traffic)
 
     def _stay(
         self, edges: PeerEdges[Adjacency], first: int, keys: NDArray[np.uint64]

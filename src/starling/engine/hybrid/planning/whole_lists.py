@@ -6,55 +6,89 @@ a row of the graph, so small layers are copied.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from starling.core.once import made_once
+from starling.engine.hybrid.layers.edges import LayerEdges
 from starling.engine.hybrid.layers.plan import ActiveRows
 from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.mapped import MappedLists, SeenFrom, entries_of, map_lists, shifts
+from starling.nn.graph import LocalGraph
+from starling.nn.later_graph import GraphInPlace
+from starling.plan.batch import Block
 
 _MOST_SKIPPED = 6
 """Entries of the sources' lists for each edge of the layer, above which looking through them costs more than a copy."""
 
 
-@dataclass(frozen=True, eq=False)
-class LayerInPlace:
+class LayerInPlace(LayerEdges):
     """All edges that are here of a layer, numbered list by list, as those of a copy would be.
 
     `hearing` are the graph's rows that have lists in the layer: one for each destination, −1 for those that hear from nobody here.
-    `place` is where each of the graph's rows stands among the active ones; it is below zero for others.
+    `place` is where each of the graph's rows stands among the active ones; it is below zero for others. `listed` makes the copy.
     """
 
-    graph: WorkerGraph
-    hearing: NDArray[np.int64]
-    active: ActiveRows
-    place: NDArray[np.int32]
+    def __init__(
+        self,
+        graph: WorkerGraph,
+        hearing: NDArray[np.int64],
+        active: ActiveRows,
+        place: NDArray[np.int32],
+        count: int,
+        listed: Callable[[], Block],
+    ) -> None:
+        super().__init__(count)
+        self._whole, self.hearing, self._active, self._place, self._list = graph, hearing, active, place, listed
+
+    @made_once
+    def block(self) -> Block:
+        """A copy, for whoever asks for lists; made once."""
+        return self._list()
+
+    def graph(
+        self,
+        sources: int,
+        outputs: int,
+        edge_tables: Mapping[str, Tensor],
+        row_tables: Mapping[str, Tensor | None],
+        listed: Callable[[Block], LocalGraph],
+    ) -> LocalGraph:
+        """Whose edges kernels read in place."""
+        return GraphInPlace(sources, outputs, self.count, edge_tables, row_tables, lambda: listed(self.block), self)
+
+    def by_row(self) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
+        """Without a copy of the neighbours."""
+        return self.lists.offsets, self.entries
 
     @cached_property
     def lists(self) -> MappedLists:
         """Of all destinations, hearing from all active rows."""
-        return map_lists(self.graph.adjacency, self.hearing, self.place, SeenFrom(self.active.rows, self._destination))
+        return map_lists(self._whole.adjacency, self.hearing, self._place, SeenFrom(self._active.rows, self._destination))
 
     def split(self, *, numbered: bool) -> SplitEdges[MappedLists]:
         """The edges by the owner of their source."""
         return self._numbered if numbered else self._unnumbered
 
-    @cached_property
+    @made_once
     def _unnumbered(self) -> SplitEdges[MappedLists]:
         return self._split(numbered=False)
 
-    @cached_property
+    @made_once
     def _numbered(self) -> SplitEdges[MappedLists]:
         return self._split(numbered=True)
 
     def _split(self, *, numbered: bool) -> SplitEdges[MappedLists]:
-        graph, active, place, destination = self.graph, self.active, self.place, self._destination
+        graph, active, place, destination = self._whole, self._active, self._place, self._destination
         destinations = len(self.hearing)
-        whole = graph.whole_layer.split(numbered=numbered)
+        whole = graph.whole_layer.edges.split(numbered=numbered)
         shift = self._shift if numbered else None
         seen_from = SeenFrom(active.reads, destination)
         inner = MappedLists(whole.inner, self.hearing, place, len(active.reads), shift, seen_from=seen_from)
@@ -74,7 +108,7 @@ class LayerInPlace:
     @property
     def entries(self) -> NDArray[np.int64]:
         """Of each edge its place in the graph's lists: edge tables are read by it."""
-        return entries_of(self.graph.incoming.offsets, self.hearing)
+        return entries_of(self._whole.incoming.offsets, self.hearing)
 
     def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> SomeInPlace:
         """Some destinations, hearing from `sources` alone, both numbered anew."""
@@ -83,14 +117,14 @@ class LayerInPlace:
     @cached_property
     def _shift(self) -> NDArray[np.int64]:
         """From an edge's number in the graph to that in the layer, by destination."""
-        return shifts(self.graph.incoming.offsets, self.hearing)
+        return shifts(self._whole.incoming.offsets, self.hearing)
 
     @cached_property
     def _destination(self) -> NDArray[np.int32]:
         """`place` of the rows that hear. Where these are the first, later places are known to be no destination's."""
-        if not self.graph.spread:
-            return self.place
-        destination = np.full(len(self.place), -1, np.int32)
+        if not self._whole.spread:
+            return self._place
+        destination = np.full(len(self._place), -1, np.int32)
         destination[self.hearing[self.hearing >= 0]] = np.flatnonzero(self.hearing >= 0)
         return destination
 
@@ -111,14 +145,22 @@ class SomeInPlace:
         return SomeInPlace(self.lists.excerpt(rows, sources))
 
 
-def in_place(
-    graph: WorkerGraph, given: NDArray[np.int64], active: ActiveRows, place: NDArray[np.int32], edges: int
-) -> LayerInPlace | None:
-    """The layer of all in-edges that are here of the rows `given`; None where a copy is cheaper."""
-    if edges < graph.rows or int(graph.heard_here[active.rows].sum()) > _MOST_SKIPPED * edges:
-        return None
-    if not graph.spread:
-        return LayerInPlace(graph, given, active, place)
-    hearing = np.full(len(active.rows), -1, np.int64)
-    hearing[place[given]] = given
-    return LayerInPlace(graph, hearing, active, place)
+def worth_reading_in_place(graph: WorkerGraph, active: ActiveRows, edges: int) -> bool:
+    """Whether a layer of so many edges between active rows is read in place; where not, a copy is cheaper."""
+    return edges >= graph.rows and int(graph.heard_here[active.rows].sum()) <= _MOST_SKIPPED * edges
+
+
+def edges_in_place(
+    graph: WorkerGraph,
+    given: NDArray[np.int64],
+    active: ActiveRows,
+    place: NDArray[np.int32],
+    count: int,
+    listed: Callable[[], Block],
+) -> LayerInPlace:
+    """All `count` in-edges that are here of the rows `given`."""
+    hearing = given
+    if graph.spread:
+        hearing = np.full(len(active.rows), -1, np.int64)
+        hearing[place[given]] = given
+    return LayerInPlace(graph, hearing, active, place, count, listed)

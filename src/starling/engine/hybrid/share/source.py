@@ -29,7 +29,6 @@ from starling.engine.source import SPLITS, SourceRequest, edge_tensor, prepared
 from starling.engine.typed_features import joined_features, shard_features
 from starling.kernels.loops import looped_rows
 from starling.nn.graph import NO_LOOPS, LocalGraph
-from starling.nn.later_graph import LaterGraph
 from starling.nn.view import Size
 from starling.plan.batch import Block
 from starling.store.parts import open_parts
@@ -94,12 +93,13 @@ class WorkerSource(NodeRows):
         if self.graph.spread and "type" in self.edge_tables:  # now, by all: whoever lists edges later does so alone
             rows["relation_degree"] = self._relation_degree(layer, calls).to(self.device)
         if ratio_means:
-            rows["counted"] = torch.from_numpy(layer.stands_for()).to(self.device)
-        if layer.thinned is None and layer.in_place is None:
-            return self._listed_graph(layer.block, layer.outputs, rows)
-        listed, outputs = layer.listed, layer.outputs  # not the layer: it keeps groups of the graph, and neither would ever go
-        size = (layer.traffic.rows, outputs, layer.edges)
-        return LaterGraph(*size, self.edge_tables, rows, lambda: self._listed_graph(listed(), outputs, rows), layer.in_place)
+            rows["counted"] = torch.from_numpy(layer.edges.stands_for()).to(self.device)
+        outputs = layer.outputs  # not the layer: it keeps groups of the graph, and neither would ever go
+
+        def listed(block: Block) -> LocalGraph:
+            return self._listed_graph(block, outputs, rows)
+
+        return layer.edges.graph(layer.traffic.rows, outputs, self.edge_tables, rows, listed)
 
     def _listed_graph(self, block: Block, outputs: int, rows: dict[str, Tensor | None]) -> LocalGraph:
         tables = self.edge_tables
@@ -129,7 +129,7 @@ class WorkerSource(NodeRows):
 
     def _relation_degree(self, layer: WorkerLayer, calls: Calls) -> Tensor:
         """In-edges of every row of a layer by relation, all workers' together."""
-        offsets, entries = layer.edges_by_row()
+        offsets, entries = layer.edges.by_row()
         row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         counts = np.zeros((len(offsets) - 1, max(self.relations, 1)), np.float32)
         kinds = self.edge_tables["type"].numpy()

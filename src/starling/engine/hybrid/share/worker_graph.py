@@ -22,6 +22,7 @@ from starling.engine.hybrid.layers.split_edges import SplitEdges
 from starling.engine.hybrid.messages.traffic import Traffic, make_traffic
 from starling.kernels.adjacency import NO_NUMBERS, Adjacency, adjacency
 from starling.kernels.csr import Csr
+from starling.kernels.degrees import count_numbers
 from starling.plan.batch import Block
 from starling.store.graph import CsrTable
 from starling.store.parts import Parts, Shard
@@ -77,7 +78,7 @@ class WorkerGraph:
     @property
     def whole_split(self) -> SplitEdges[Adjacency]:
         """All edges by the owner of their source, made once."""
-        return self.whole_layer.split(numbered=False)
+        return self.whole_layer.edges.split(numbered=False)
 
     @made_once
     def adjacency(self) -> Adjacency:
@@ -87,7 +88,7 @@ class WorkerGraph:
     @cached_property
     def heard_here(self) -> NDArray[np.int32]:
         """How many entries of `incoming` name each row."""
-        return np.bincount(self.incoming.neighbours, minlength=self.rows).astype(np.int32)
+        return count_numbers(self.incoming.neighbours, self.rows).astype(np.int32)
 
     def node_column(self, name: str) -> NDArray[Any]:
         """A node table of the owned rows, in memory."""
