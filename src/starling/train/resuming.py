@@ -15,8 +15,8 @@ from starling.plan.registry import read_settings
 from starling.train.checkpoint_directory import epochs_done
 from starling.train.config import CONFIG, RunConfig, merged, read_config
 from starling.train.embeddings import edges_of
+from starling.train.model import resolved_model
 from starling.train.run_directory import SUMMARY, RunDirectory
-from starling.train.setup import resolved_model
 
 _FREE: dict[str, tuple[str, ...]] = {
     "data": ("path",),
