@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,8 +58,8 @@ class Setup:
 def set_up(config: RunConfig, team: Team) -> Setup:
     """Open the data, make the model and the strategy, check that they fit together."""
     settings, how = check_choices(config)
-    if team.size == 1:
-        team.device = torch.device(config.run.device)  # workers of a larger one were given theirs when they met
+    if team.size == 1:  # workers of a larger one were given theirs when they met
+        team = replace(team, device=torch.device(config.run.device))
     memory = team_budget(config, team.size)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
