@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from starling.comm.heartbeat import DEADLINE
 from starling.config.settings import Choice, checked
 from starling.config.toml import Tables, read_tables, write_tables
 from starling.core.errors import InputError, nearest
@@ -105,7 +106,7 @@ class TeamSettings(Record):
     """`auto`: shared memory between workers of one machine, sockets between machines; `gloo`: sockets only."""
     balance_workers: bool = False
     """hybrid, cohesive: each batch is shared out between workers by what its nodes cost, not by who owns them."""
-    deadline: Annotated[float, Field(gt=0, le=1e7)] = 15.0
+    deadline: Annotated[float, Field(gt=0, le=1e7)] = DEADLINE
     """Seconds within which a run ends when a worker has stopped answering."""
 
     @model_validator(mode="after")
