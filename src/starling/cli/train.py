@@ -377,7 +377,8 @@ def _check_resume(run: Path | None, *, config: bool, auto: bool) -> None:
 
 def _fit(layers: list[dict[str, dict[str, Any]]], run: Path | None, *, resume: bool, quiet: bool) -> TrainResult:
     from starling.launch.trainer import Trainer
-    from starling.train.config import RunConfig, merged
+    from starling.train.config import RunConfig
+    from starling.train.config_layers import merged
 
     with training_progress(quiet=quiet) as watch:
         if resume and run is not None:

@@ -20,8 +20,8 @@ from starling.nn.later_graph import EdgesInPlace, LaterGraph
 from starling.nn.ops.arrays import accumulator
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
-from starling.train.config import TeamSettings
 from starling.train.tasks import Source
+from starling.train.team_settings import TeamSettings
 
 
 @dataclass(frozen=True)
