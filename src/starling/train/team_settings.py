@@ -31,7 +31,7 @@ class TeamSettings(Record):
     boundary: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Chance that a part hears of a neighbour in another part, drawn anew each epoch; 1 is exact, 0 isolates parts."""
     boundary_choice: Literal["even", "weighted"] = "even"
-    """`even`: that chance for every neighbour; `weighted`: for as many on average, more for those that weigh more there."""
+    """`even`: the same chance for every neighbour; `weighted`: as many neighbours on average, the heavier ones more often."""
     boundary_mean: Literal["unbiased", "ratio"] = "unbiased"
     """What a mean over neighbours that stay is divided by: `unbiased`: by how many there are in the whole graph; `ratio`: by how
     many those that stay stand for, which sways less."""
