@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from starling.engine.source import GraphSource, SourceRequest, open_source
 from starling.train.config import RunConfig
-from starling.train.setup import resolved_model
+from starling.train.model import resolved_model
 
 _ACTIVATIONS = {"relu": torch.relu, "elu": functional.elu}
 

@@ -1,4 +1,4 @@
-"""A whole run's settings: round trip, layers of settings, and sentences for what is misspelt."""
+"""A whole run's settings: round trip, as many layers as fan-outs, and sentences for what is misspelt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from starling.core.errors import InputError
-from starling.train.config import RunConfig, merged
+from starling.train.config import RunConfig
 
 TABLES: dict[str, dict[str, Any]] = {
     "data": {"path": "a graph", "normalize": "rows"},
@@ -42,43 +42,6 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_as_many_layers_as_fan_outs(fanouts: Any, model: dict[str, Any], layers: int | None) -> None:
     tables = {"data": {"path": "g"}, "strategy": {"name": "mini", "fanouts": fanouts}, "model": model}
     assert RunConfig.from_tables(tables).model.settings.get("layers") == layers
-
-
-def test_later_layers_lie_on_top() -> None:
-    result = merged(TABLES, {"model": {"heads": 8}, "run": {"seed": 3}})
-    assert result["model"] == {"name": "gat", "heads": 8, "norm": "batch"}
-    assert result["run"] == {"seed": 3}
-
-
-def test_another_model_drops_settings_but_another_optimizer_does_not() -> None:
-    result = merged(TABLES, {"model": {"name": "gcn"}, "optimizer": {"name": "sgd"}})
-    assert result["model"] == {"name": "gcn"}
-    assert result["optimizer"] == {"name": "sgd", "lr": 1e-05}
-
-
-@pytest.mark.parametrize(
-    ("run", "flags"),
-    [
-        ({"team": {"parallel": "data", "shuffle": "local"}}, {"team": {"parallel": "hybrid"}}),
-        ({"team": {"parallel": "hybrid", "boundary": 0.5, "wire": "bfloat16"}}, {"team": {"parallel": "data"}}),
-        ({"team": {"parallel": "data"}, "pipeline": {"mode": "off"}}, {"team": {"parallel": "hybrid"}}),
-        ({"sync": {"name": "average", "every": 2}, "team": {"parallel": "data"}}, {"sync": {"name": "gradient"}}),
-        ({"sync": {"name": "stale", "staleness": 2}}, {"sync": {"name": "gradient"}}),
-        ({"schedule": {"name": "step", "every": 3}}, {"schedule": {"name": "cosine"}}),
-        ({"optimizer": {"name": "sgd", "momentum": 0.9}}, {"optimizer": {"name": "adam"}}),
-        ({"task": {"name": "link", "metric": "mrr"}, "link": {"count": 3}}, {"task": {"name": "classification"}}),
-    ],
-)
-def test_another_kind_of_a_thing_drops_what_only_the_first_has(run: dict[str, Any], flags: dict[str, Any]) -> None:
-    """A flag wins over the config of an earlier run, which says everything that was in force there."""
-    made = RunConfig.from_tables({"data": {"path": "g"}, **run})
-    (name, table), *_ = flags.items()
-    changed = RunConfig.from_tables(merged(made.to_tables(), flags))
-    plain = RunConfig.from_tables(merged({"data": {"path": "g"}}, {"team": {"parallel": made.team.parallel}}, flags))
-    assert getattr(changed, name) == getattr(plain, name)
-    assert (changed.task.metric, changed.link, changed.pipeline) == (None, plain.link, plain.pipeline)
-    same = RunConfig.from_tables(merged(made.to_tables(), {name: {key: getattr(getattr(made, name), key) for key in table}}))
-    assert same == made, "the same kind again drops nothing"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 def with_choice(layers: list[Any], auto: bool, worker_memory: int | None, *, quiet: bool) -> list[Any]:
     """Layers of settings with the plan's beneath what the user has given."""
-    from starling.train.config import merged
+    from starling.train.config_layers import merged
 
     if not auto:
         raise InputError(
@@ -83,7 +83,7 @@ def _request(config: RunConfig, given: Tables, worker_memory: int | None) -> Req
     """What is asked of the forecast: what `given` leaves open is the forecast's to choose; `config` has it checked."""
     from starling.plan.forecast.candidates import Asked
     from starling.plan.forecast.request import Request
-    from starling.train.setup import resolved_model
+    from starling.train.model import resolved_model
 
     model, strategy = resolved_model(config.model), config.strategy.settings
     layers = int(model.get("layers", 2))

@@ -160,7 +160,8 @@ def offer() -> Offer:
 
     from starling.plan.forecast.candidates import Offer
     from starling.plan.registry import STRATEGIES
-    from starling.train.config import SyncSettings, TeamSettings
+    from starling.train.sync_settings import SyncSettings
+    from starling.train.team_settings import TeamSettings
 
     parallel = get_args(TeamSettings.model_fields["parallel"].annotation)
     sync = get_args(SyncSettings.model_fields["name"].annotation)

@@ -10,10 +10,10 @@ import typer
 from starling.cli.advice import advise
 from starling.cli.auto import with_choice
 from starling.cli.flags import Json, Quiet
+from starling.cli.given_layers import given_layers
 from starling.cli.output import print_json
 from starling.cli.train_facts import print_result
 from starling.cli.train_progress import training_progress
-from starling.config.toml import parse_value
 from starling.core.errors import InputError
 from starling.core.memory import parse_budget, parse_bytes
 
@@ -355,7 +355,7 @@ def train(
         },
         "sync": {"name": sync, "staleness": staleness, "in_flight": in_flight, "every": every, "correct": correct},
     }
-    tables = _tables(config, flags, setting or [])
+    tables = given_layers(config, flags, setting or [])
     if resume:
         _check_resume(run, config=config is not None, auto=auto or worker_memory is not None)
     if auto or worker_memory is not None:
@@ -363,21 +363,6 @@ def train(
     result = _fit(tables, run, resume=resume, quiet=quiet or json)
     print_json(result.to_json()) if json else print_result(result)
     advise(result)
-
-
-def _tables(config: Path | None, flags: dict[str, dict[str, Any]], settings: list[str]) -> list[dict[str, dict[str, Any]]]:
-    """The layers of settings, lowest first: the file, the flags that were given, and --set."""
-    given = {name: {key: value for key, value in table.items() if value is not None} for name, table in flags.items()}
-    asked: dict[str, dict[str, Any]] = {}
-    for text in settings:
-        place, equals, value = text.partition("=")
-        table, dot, key = place.partition(".")
-        if not (equals and dot and table and key):
-            raise InputError(f"Expected --set as table.name=value, such as model.norm=batch, got '{text}'.")
-        asked.setdefault(table, {})[key] = parse_value(value)
-    from starling.train.config import read_config
-
-    return [{} if config is None else read_config(config), {name: table for name, table in given.items() if table}, asked]
 
 
 def _check_resume(run: Path | None, *, config: bool, auto: bool) -> None:
@@ -392,7 +377,8 @@ def _check_resume(run: Path | None, *, config: bool, auto: bool) -> None:
 
 def _fit(layers: list[dict[str, dict[str, Any]]], run: Path | None, *, resume: bool, quiet: bool) -> TrainResult:
     from starling.launch.trainer import Trainer
-    from starling.train.config import RunConfig, merged
+    from starling.train.config import RunConfig
+    from starling.train.config_layers import merged
 
     with training_progress(quiet=quiet) as watch:
         if resume and run is not None:

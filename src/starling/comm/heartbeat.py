@@ -23,8 +23,8 @@ from starling.comm.signs_of_life import Beat, Lost, Process, Watched, this_host
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
-DEADLINE = 10.0
-"""Seconds of silence after which a worker is given up: with a beat a second, a run has ended 15 seconds after the first of them."""
+DEADLINE = 15.0
+"""Seconds from the moment a worker dies or stops to the end of the run, unless asked otherwise. A heartbeat's own is less."""
 
 _BEATS = 10
 """Beats in a deadline."""
@@ -51,7 +51,7 @@ class Heartbeat:
         size: int,
         phase: Phase,
         *,
-        deadline: float = DEADLINE,
+        deadline: float,
         on_lost: Callable[[Lost], None] = end_process,
     ) -> None:
         self._store = store.clone() if hasattr(store, "clone") else store  # torch has it since 2.8

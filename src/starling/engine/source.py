@@ -107,6 +107,10 @@ class GraphSource(NodeRows):
     @cached_property
     def whole(self) -> LocalGraph:
         """The whole graph as a layer sees it, made once, so that what kernels prepare for it is made once."""
+        return self._local_graph()
+
+    def _local_graph(self, **rows: Tensor) -> LocalGraph:
+        """All rows and edges as a layer sees them, with what else is known of the rows."""
         return LocalGraph(
             torch.from_numpy(self.incoming.offsets),
             torch.from_numpy(self.incoming.neighbours.astype(np.int32, copy=False)),
@@ -114,6 +118,7 @@ class GraphSource(NodeRows):
             self.nodes,
             weighted_degree=self.weighted_degree,
             looped=self.looped,
+            **rows,
             **{f"edge_{name}": table for name, table in self.edge_tables.items()},
         )
 

@@ -81,14 +81,6 @@ def weighted_sum(
         _combine(hubs.owner, pieces, c.source, c.row, c.own, *source, *target)
 
 
-def combine_pieces(
-    owner: NDArray[np.int64], pieces: NDArray[Any], c: Coefficients, x: Rows, out: Rows, *, accumulate: bool
-) -> None:
-    """Sum the pieces of each hub, whose own values are rows of x, and finish its row of `out`."""
-    factors, width = (c.source, c.row, c.own), out.width
-    _combine(owner, pieces, *factors, 1, x.flat, x.stride, 0, out.flat, out.stride, 0, width, width, accumulate)
-
-
 @compiled_multiply_add
 def _sum_rows(
     begin: NDArray[np.int64],

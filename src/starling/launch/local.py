@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from starling.comm.heartbeat import DEADLINE
 from starling.core.errors import InputError, StarlingError
 from starling.launch.agent import run_agent
 from starling.launch.desk import Desk, Status
@@ -22,9 +23,6 @@ from starling.launch.folders import own_folder
 from starling.launch.reports import WorkerError
 from starling.launch.verdict import Evidence, first_cause
 from starling.launch.watch import Watch
-
-DEADLINE = 15.0
-"""Seconds from the moment a worker dies or stops to the end of the run."""
 
 _PATIENCE, _GRACE = 0.5, 0.2
 """Shares of the deadline: how long a worker may be stopped, and how long the others may take to end."""

@@ -32,12 +32,12 @@ _LEAVING, _GONE, _FIRST_CAUSE = "starling/leaving", "starling/gone", "starling/f
 class Links:
     """How workers are to be linked."""
 
+    silence: float
+    """Seconds without a sign of life after which a worker is given up."""
     transport: Transport = "auto"
     device: str = "cpu"
     wait_limit: float = 1800.0
     """Seconds to wait for a message of a worker that lives; far longer than any step takes."""
-    silence: float = 10.0
-    """Seconds without a sign of life after which a worker is given up."""
 
 
 class Membership:

@@ -23,6 +23,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
+from starling.comm.heartbeat import DEADLINE
 from starling.comm.phase import Phase
 from starling.comm.signs_of_life import Lost
 from starling.core import environment
@@ -71,7 +72,7 @@ class _Worker:
     def __init__(self, place: environment.Place, options: argparse.Namespace) -> None:
         self.place, self.options = place, options
         self.phase = Phase()
-        self.links = Links(options.transport, options.device, silence=_SILENCE * options.deadline)
+        self.links = Links(_SILENCE * options.deadline, options.transport, options.device)
         self.membership: Membership | None = None
 
     def live(self, threads: int, output: int) -> int:
@@ -194,7 +195,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--transport", default="auto", help="auto: memory within a machine, sockets between; gloo: sockets only"
     )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--deadline", type=float, default=15.0, help="seconds from a worker's end to the end of the run")
+    parser.add_argument("--deadline", type=float, default=DEADLINE, help="seconds from a worker's end to the end of the run")
     for_launcher = parser.add_argument_group("given by starling train")
     for_launcher.add_argument("--desk", type=Path, help="directory of the run")
     for_launcher.add_argument("--launcher", type=int, help="process to live and die with")

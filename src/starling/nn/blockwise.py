@@ -21,6 +21,7 @@ from starling.core.errors import InputError
 from starling.nn.gather import EdgeBlock, Messages, Reduce
 from starling.nn.graph import LocalGraph
 from starling.nn.ops.arrays import applied, split_columns
+from starling.nn.ops.leaves import leaves_of
 
 BLOCK_EDGES = 1 << 17
 
@@ -178,21 +179,9 @@ def _refuse_unnamed(
     source, target = _ends(plan, first, first + 1)
     outs = _run(plan, gather, reduce, rows[source].detach(), targets[target].detach(), first, first + 1)
     known = {id(parameter) for parameter in parameters}
-    for leaf in _leaves(outs if isinstance(outs, tuple) else (outs,)):
+    for leaf in leaves_of(outs if isinstance(outs, tuple) else (outs,)):
         if id(leaf) not in known:
             raise InputError(
                 f"A Python gather uses a trainable tensor of shape {tuple(leaf.shape)} that was not named. "
                 "Pass it in Messages(parameters=…), or make the gather a torch.nn.Module that holds it."
             )
-
-
-def _leaves(outs: tuple[Tensor, ...]) -> Iterator[Tensor]:
-    todo, seen = [out.grad_fn for out in outs], set()
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "variable"):
-            yield node.variable
-        todo.extend(before for before, _ in node.next_functions)

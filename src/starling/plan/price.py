@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -191,12 +190,3 @@ def locality_of(block: Block) -> float:
         return 1.0
     apart = np.abs(np.diff(block.neighbours.astype(np.int64))).mean()
     return float(min(1.0, max(3 * apart / block.sources, 1 / block.sources)))
-
-
-Stage = Literal["compute", "planning", "updating"]
-
-
-def seconds_by_stage(price: StepPrice) -> dict[Stage, float]:
-    """Where the time of a step goes."""
-    compute = sum(layer.seconds for layer in price.layers)
-    return {"compute": compute, "planning": price.planning, "updating": price.updating}

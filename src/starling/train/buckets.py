@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
-from starling.train.flights import Thread
+from starling.train.flights import ThreadLane
 from starling.train.parameters import learnt
 
 BUCKET_BYTES = 1 << 18
@@ -29,7 +29,7 @@ class GradientBuckets:
         self._team, self._weights = team, learnt(model)
         self._buckets = _dealt(self._weights, bucket_bytes)
         self._bucket_of = {id(self._weights[k]): number for number, bucket in enumerate(self._buckets) for k in bucket}
-        self._reducer: Thread | None = None
+        self._reducer: ThreadLane | None = None
         self._sums: list[Future[Tensor]] = []
         self._step, self._missing = 0, list[int]()
         self._hooks: list[Any] = []
@@ -40,7 +40,7 @@ class GradientBuckets:
     def begin(self, step: int) -> None:
         """A backward pass is about to begin."""
         if self._reducer is None:
-            self._reducer = Thread("reduce buckets")
+            self._reducer = ThreadLane("reduce buckets")
             for weight in self._weights:
                 self._hooks.append(weight.register_post_accumulate_grad_hook(self._made))  # type: ignore[no-untyped-call]
         self._step, self._sums = step, []

@@ -1,7 +1,7 @@
 """Everything a run depends on, in one value: read from TOML and flags, checked, saved with the run.
 
 Each table of the file is one component's settings. Those of the model and the strategy are checked by the component that has the
-chosen name; the rest are the small models named below, each in its component's own file.
+chosen name; the rest are small models, each in its component's own file, but those of the data and of the loop, which are here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from starling.engine.data.stages import PipelineSettings
 from starling.train.embeddings import EmbeddingSettings, check_embeddings
 from starling.train.links.settings import LinkSettings, check_averaged_links
 from starling.train.optimizers import OptimizerSettings, ScheduleSettings
+from starling.train.sync_settings import SyncSettings
 from starling.train.tasks import TaskSettings
+from starling.train.team_settings import TeamSettings
 
 Whole = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -74,123 +76,6 @@ class LoopSettings(Record):
     result beyond rounding."""
     reuse: bool = True
     """Keep aggregates of constant input features."""
-
-
-class TeamSettings(Record):
-    """Who computes."""
-
-    workers: Whole = 1
-    parallel: Literal["hybrid", "data"] = "hybrid"
-    """`hybrid`: all workers compute each step together, each its own nodes; `data`: each worker computes batches of its own."""
-    shuffle: Literal["local", "global"] | None = None
-    """data: `local` (default): workers draw targets each from a range of its own; `global`: the batches of one process, shared."""
-    local_only: bool = False
-    """data: sample only within a part and its halo."""
-    cache: Annotated[Size, Field(ge=0)] = 0
-    """data: bytes for copies of the rows of other hosts that batches read most often; changes no result."""
-    threads: Whole | None = None
-    """Of each worker; cores / workers by default."""
-    boundary: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Chance that a part hears of a neighbour in another part, drawn anew each epoch; 1 is exact, 0 isolates parts."""
-    boundary_choice: Literal["even", "weighted"] = "even"
-    """`even`: that chance for every neighbour; `weighted`: for as many on average, more for those that weigh more there."""
-    boundary_mean: Literal["unbiased", "ratio"] = "unbiased"
-    """What a mean over neighbours that stay is divided by: `unbiased`: by how many there are in the whole graph; `ratio`: by how
-    many those that stay stand for, which sways less."""
-    overlap: bool = True
-    """Compute on own rows while others' are on their way; changes no bit."""
-    wire: Literal["float32", "bfloat16"] = "float32"
-    """Numbers in messages between workers."""
-    transport: Literal["auto", "gloo"] = "auto"
-    """`auto`: shared memory between workers of one machine, sockets between machines; `gloo`: sockets only."""
-    balance_workers: bool = False
-    """hybrid, cohesive: each batch is shared out between workers by what its nodes cost, not by who owns them."""
-    deadline: Annotated[float, Field(gt=0, le=1e7)] = 15.0
-    """Seconds within which a run ends when a worker has stopped answering."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.parallel == "hybrid" and (self.shuffle or self.local_only):
-            asked = f"--shuffle {self.shuffle}" if self.shuffle else "--local-only"
-            raise InputError(
-                f"{asked} is for --parallel data; workers of --parallel hybrid compute the batches of one process."
-            )
-        if self.parallel == "hybrid" and self.cache:
-            raise InputError("--cache is for --parallel data; workers of --parallel hybrid pull no rows out of the store.")
-        if self.parallel == "data" and (self.boundary < 1 or not self.overlap or self.wire != "float32"):
-            asked = "--boundary" if self.boundary < 1 else "--overlap off" if not self.overlap else "--wire"
-            raise InputError(f"{asked} is for --parallel hybrid; with --parallel data nothing of the kind is sent.")
-        for asked, pointless in (("boundary_choice=weighted", (0, 1)), ("boundary_mean=ratio", (1,))):
-            name, _, value = asked.partition("=")
-            if getattr(self, name) == value and self.boundary in pointless:
-                raise InputError(
-                    f"{asked} is for a --boundary that leaves out some neighbours, and {self.boundary:g} leaves out "
-                    f"{'none' if self.boundary else 'all'}. Pass another --boundary, or leave out team.{name}."
-                )
-        if self.local_only and self.shuffle == "global":
-            raise InputError(
-                "--local-only computes each part's own targets, got --shuffle global, which deals out everybody's. Leave one out."
-            )
-        return self
-
-    @property
-    def resolved(self) -> Self:
-        """The same with what was left open filled in."""
-        return self.model_copy(update={"shuffle": "local"}) if self.parallel == "data" and self.shuffle is None else self
-
-
-class SyncSettings(Record):
-    """How weights agree."""
-
-    name: Literal["gradient", "stale", "average"] = "gradient"
-    """`gradient`: summed after each step, before the next; `stale`: while the next steps compute, with older weights; `average`:
-    parts train models of their own, which are averaged now and then."""
-    staleness: Annotated[int, Field(ge=0)] = 0
-    """stale: step t reads the weights after t − staleness updates; 0 is `gradient`, bit for bit."""
-    in_flight: Whole = 1
-    """stale: batches each worker computes at once, at most staleness + 1; changes no bit."""
-    every: Whole | None = None
-    """average: epochs that parts train alone before their models are averaged; 1 by default."""
-    rounds: Whole = 1
-    """average: averagings an epoch, where `every` is 1; between two of them a part computes its share of an epoch's steps."""
-    correct: bool = False
-    """average: move each mean by some steps on global batches, which see the edges between parts."""
-    correct_steps: Whole = 4
-    """average: how many, with `correct`."""
-    moments: Literal["average", "local", "reset"] = "average"
-    """average: what an optimiser remembers (momentum, Adam's means) is averaged as weights are, stays with its part, or is
-    forgotten at each averaging."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.name != "average" and (self.every or self.correct):
-            asked = f"--every {self.every}" if self.every else "--correct"
-            raise InputError(f"{asked} is for --sync average; with --sync {self.name} no models are averaged. Leave it out.")
-        if self.name != "average" and (unused := {"correct_steps", "moments", "rounds"} & self.changed):
-            raise InputError(f"'{min(unused)}' of [sync] is for --sync average, got --sync {self.name}. Leave it out.")
-        if self.rounds > 1 and (self.every or 1) > 1:
-            raise InputError(
-                f"Expected one of --every and 'rounds' of [sync], got an averaging every {self.every} epochs and {self.rounds} of "
-                "them an epoch. Leave one out."
-            )
-        if "correct_steps" in self.changed and not self.correct:
-            raise InputError("'correct_steps' of [sync] is for --correct, which is off. Pass --correct, or leave it out.")
-        if self.name == "average" and (self.staleness or self.in_flight > 1):
-            raise InputError("--staleness and --in-flight are for --sync stale; with --sync average parts train alone.")
-        if self.name == "gradient" and (self.staleness or self.in_flight > 1):
-            asked = f"staleness {self.staleness}" if self.staleness else f"{self.in_flight} batches in flight"
-            raise InputError(f"With --sync gradient every step waits for the one before, got {asked}. Pass --sync stale.")
-        if self.in_flight > self.staleness + 1:
-            raise InputError(
-                f"Expected --in-flight of at most {self.staleness + 1}, as a batch in flight reads weights that lack the updates "
-                f"of those before it, got {self.in_flight}. Pass --staleness {self.in_flight - 1} or more."
-            )
-        return self
-
-    @property
-    def resolved(self) -> Self:
-        """The same with what averaging leaves open filled in."""
-        return self.model_copy(update={"every": self.every or 1})
 
 
 class RunConfig(Record):
@@ -306,7 +191,8 @@ def _with_layers(tables: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mappin
     return {**tables, "model": {**model, "layers": len(fanouts)}}
 
 
-_CHOICES = {name for name, field in RunConfig.model_fields.items() if field.annotation is Choice}
+CHOICES = {name for name, field in RunConfig.model_fields.items() if field.annotation is Choice}
+"""Tables whose settings are those of the component that they name."""
 
 
 def read_config(path: Path) -> Tables:
@@ -315,47 +201,9 @@ def read_config(path: Path) -> Tables:
     data = tables.get("data", {})
     if isinstance(data.get("path"), str):
         data["path"] = str(folder / data["path"])
-    for name in _CHOICES & tables.keys():
+    for name in CHOICES & tables.keys():
         given = tables[name].get("name")
         place = ClassPlace.parse(given) if isinstance(given, str) else None
         if place is not None:
             tables[name]["name"] = str(ClassPlace(folder / place.file, place.name))
     return tables
-
-
-_KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
-    **{name: ("name", {name: ("*",)}) for name in (*_CHOICES, "sync", "schedule")},
-    "optimizer": ("name", {"optimizer": ("momentum",)}),
-    "task": ("name", {"task": ("metric", "class_weights"), "link": ("*",), "data": ("outputs", "classes")}),
-    "team": (
-        "parallel",
-        {
-            "team": (
-                *("shuffle", "local_only", "cache", "boundary", "boundary_choice", "boundary_mean"),
-                *("overlap", "wire", "balance_workers"),
-            ),
-            "pipeline": ("*",),
-        },
-    ),
-}
-"""Of a table, the key that says which kind of a thing is wanted, and what is of one kind only, `*` being a whole table."""
-
-
-def merged(*layers: Mapping[str, Mapping[str, Any]]) -> Tables:
-    """Tables laid over one another, later ones on top; another kind of a thing drops the settings of the one below."""
-    result: Tables = {}
-    for tables in layers:
-        for name in _KINDS.keys() & tables.keys():
-            key, owned = _KINDS[name]
-            below = result.get(name, {}).get(key)
-            if below is not None and tables[name].get(key, below) != below:
-                _drop(result, owned)
-        for name, table in tables.items():
-            result[name] = {**result.get(name, {}), **table}
-    return result
-
-
-def _drop(tables: Tables, owned: Mapping[str, tuple[str, ...]]) -> None:
-    for name in owned.keys() & tables.keys():
-        keys = owned[name]
-        tables[name] = {key: value for key, value in tables[name].items() if "*" not in keys and key not in keys}

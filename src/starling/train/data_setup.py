@@ -51,40 +51,20 @@ _PAGES_SHARE = 4
 
 def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, layers: int) -> DataWork:
     """The work of one worker; all workers call this at the same time."""
-    if not isinstance(how, Mini.Settings):
-        raise InputError(
-            f"Workers of --parallel data compute mini-batches of their own, got the strategy {config.strategy.name}. Pass "
-            "--strategy mini, or --parallel hybrid."
-        )
-    if how.sampling == "layerwise":
-        raise InputError(
-            "Layer-wise sampling draws from all rows of a layer at once, which no worker of --parallel data has in one place. "
-            "Use one worker without --parallel data, or --set strategy.sampling=uniform."
-        )
-    run, team = config.run, source.team
+    how, run, team = _checked(config, how), config.run, source.team
     places = open_places(source.path, team)
     memory = data_memory(config, team.size)
     store = KeyValueStore(places, resident=None if run.memory is None else memory // _PAGES_SHARE)
     schedule = _schedule(config, how, source, places)
-    tables = [name for name in places.parts.manifest.node_tables if name.partition("@")[0] == "x"]
-    if config.team.cache and places.far and tables:
-        targets = np.concatenate([schedule.step(1, step).targets for step in range(schedule.steps_per_epoch)])
-        names, calls = places.parts.manifest.edge_types, Calls(0, Channel.STORE)
-        fanouts: Sequence[Fanout | Sequence[Fanout]] = (
-            one_a_layer(how.fanouts, layers)
-            if how.type_fanouts is None
-            else by_relation(how.type_fanouts, names, source.relations, layers)
-        )
-        own_only = config.team.local_only
-        chance = inclusion_probability(places, targets, 1 / schedule.steps_per_epoch, fanouts, calls, own_only=own_only)
-        fill_cache(store, tables, config.team.cache, chance, calls)
-    features, ledger = pulled_features(config, source, store), team.ledger
+    if config.team.cache and places.far:
+        _fill_cache(config, how, source, store, schedule, layers)
+    features = pulled_features(config, source, store)
     past = _past(config, how, source, store, layers) if how.past else None
     sample: Callable[[Scheduled], Sampled]
     if past is None:
-        sample = BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed, ledger)
+        sample = BlockSampler(_neighbourhood(config, how, source, places, layers), layers, run.seed, team.ledger)
     else:
-        sample = past(0, ledger=ledger)
+        sample = past(0, ledger=team.ledger)
     stages = Stages(
         schedule=schedule,
         sample=sample,
@@ -102,6 +82,40 @@ def data_work(config: RunConfig, how: Strategy.Settings, source: WorkerSource, l
     talks = bool(places.far) or (source.features.learnt and team.size > 1)
     pipeline = config.pipeline.model_copy(update={"memory": pipeline_memory(config, team.size)})
     return DataWork(team, stages, pipeline, schedule.steps_per_epoch, whole, talks)
+
+
+def _checked(config: RunConfig, how: Strategy.Settings) -> Mini.Settings:
+    """Settings of a strategy by which each worker can make batches of its own."""
+    if not isinstance(how, Mini.Settings):
+        raise InputError(
+            f"Workers of --parallel data compute mini-batches of their own, got the strategy {config.strategy.name}. Pass "
+            "--strategy mini, or --parallel hybrid."
+        )
+    if how.sampling == "layerwise":
+        raise InputError(
+            "Layer-wise sampling draws from all rows of a layer at once, which no worker of --parallel data has in one place. "
+            "Use one worker without --parallel data, or --set strategy.sampling=uniform."
+        )
+    return how
+
+
+def _fill_cache(
+    config: RunConfig, how: Mini.Settings, source: WorkerSource, store: KeyValueStore, schedule: Schedule, layers: int
+) -> None:
+    """Copy the features of other hosts that an epoch is likely to read most often, as many as may be kept."""
+    places, calls = store.places, Calls(0, Channel.STORE)
+    tables = [name for name in places.parts.manifest.node_tables if name.partition("@")[0] == "x"]
+    if not tables:
+        return
+    targets = np.concatenate([schedule.step(1, step).targets for step in range(schedule.steps_per_epoch)])
+    fanouts: Sequence[Fanout | Sequence[Fanout]] = (
+        one_a_layer(how.fanouts, layers)
+        if how.type_fanouts is None
+        else by_relation(how.type_fanouts, places.parts.manifest.edge_types, source.relations, layers)
+    )
+    own_only = config.team.local_only
+    chance = inclusion_probability(places, targets, 1 / schedule.steps_per_epoch, fanouts, calls, own_only=own_only)
+    fill_cache(store, tables, config.team.cache, chance, calls)
 
 
 def _past(

@@ -20,7 +20,8 @@ from starling.nn.later_graph import EdgesInPlace, GraphInPlace
 from starling.nn.ops.arrays import accumulator
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
-from starling.train.config import TeamSettings
+from starling.train.tasks import Source
+from starling.train.team_settings import TeamSettings
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
         listed.append(graph)
         return graph
 
-    graph = _two_nodes(source)
+    graph = two_nodes(source).to(source.device)
     unlisted = _unlisted(Watched, graph, show)
     state = {name: value.clone() for name, value in model.state_dict().items()}  # batch norm learns from whatever it sees
     was_training = model.training
@@ -82,6 +83,14 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
         model.train()(Spy(unlisted, constants=Constants(x)), x)
     model.train(was_training).load_state_dict(state)
     return Habits(any(raw), bool(listed), Means(any(raw_means), not all(raw_means)))
+
+
+def two_nodes(source: Source) -> LocalGraph:
+    """A graph of two nodes joined by two edges, with the edge tables that a run reads."""
+    tables: dict[str, Any] = {f"edge_{name}": rows.new_zeros(2, *rows.shape[1:]) for name, rows in source.edge_tables.items()}
+    ones = torch.ones(2)
+    rows: dict[str, Any] = {"degree": ones.long(), "weighted_degree": ones, "looped": NO_LOOPS, "position": torch.arange(2)}
+    return local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), **rows, **tables)
 
 
 def check_boundary_mean(team: TeamSettings, means: Means, *, first_kept: bool) -> None:
@@ -98,13 +107,6 @@ def check_boundary_mean(team: TeamSettings, means: Means, *, first_kept: bool) -
         "relation are of what was heard of as it is, and PyG's convolutions make means of their own. Leave out "
         "team.boundary_mean."
     )
-
-
-def _two_nodes(source: WorkerSource) -> LocalGraph:
-    tables: dict[str, Any] = {f"edge_{name}": rows.new_zeros(2, *rows.shape[1:]) for name, rows in source.edge_tables.items()}
-    ones = torch.ones(2)
-    rows: dict[str, Any] = {"degree": ones.long(), "weighted_degree": ones, "looped": NO_LOOPS, "position": torch.arange(2)}
-    return local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), **rows, **tables).to(source.device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from starling.core.errors import InputError
 from starling.train.config import DataSettings, RunConfig
 from starling.train.graph_checks import learns_by_relation, type_names
-from starling.train.setup import Shapes
+from starling.train.model import Shapes
 
 
 def check_like_trained(config: RunConfig, found: Shapes) -> None:

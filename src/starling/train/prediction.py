@@ -24,10 +24,12 @@ from starling.train.devices import check_device
 from starling.train.embeddings import saved_embeddings
 from starling.train.links.prediction import predict_links
 from starling.train.metrics import TaskKind, make_score
+from starling.train.model import Shapes, layers_of, make_model, shapes_of
 from starling.train.other_graph import check_like_trained
+from starling.train.reading import read_source
 from starling.train.results import Scores
 from starling.train.run_directory import RunDirectory
-from starling.train.setup import Shapes, layers_of, make_inference, make_model, read_source, shapes_of
+from starling.train.setup import make_inference
 from starling.train.tasks import as_trained, comparable, without_label
 
 _MEANING: dict[str, Meaning] = {"classification": "class", "multilabel": "labels", "regression": "numbers"}

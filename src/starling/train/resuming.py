@@ -13,10 +13,11 @@ from starling.core.manifest import file_entry, read_json
 from starling.core.user_class import ClassPlace
 from starling.plan.registry import read_settings
 from starling.train.checkpoint_directory import epochs_done
-from starling.train.config import CONFIG, RunConfig, merged, read_config
+from starling.train.config import CONFIG, RunConfig, read_config
+from starling.train.config_layers import merged
 from starling.train.embeddings import edges_of
+from starling.train.model import resolved_model
 from starling.train.run_directory import SUMMARY, RunDirectory
-from starling.train.setup import resolved_model
 
 _FREE: dict[str, tuple[str, ...]] = {
     "data": ("path",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,10 @@ from starling.engine.hybrid.planning.boundary import Boundary
 from starling.engine.hybrid.planning.chances import chances_by_choice
 from starling.engine.hybrid.planning.registry import make_team_strategy
 from starling.engine.hybrid.planning.steps import TeamTask
-from starling.engine.hybrid.share.source import WorkerSource, open_worker_source
-from starling.engine.source import EDGE_TABLES, GraphSource, SourceRequest, open_source
+from starling.engine.hybrid.share.source import WorkerSource
+from starling.engine.source import GraphSource
 from starling.infer.layerwise import Inference
 from starling.infer.timed import PastInference
-from starling.nn.decoders import LinkModel, make_decoder
-from starling.nn.graph import local_graph
-from starling.nn.initial import torch_seeded
-from starling.nn.model import LayeredModel
-from starling.nn.registry import ModelSpec, build_model, model_settings
-from starling.nn.view import View
 from starling.plan.mini import Mini
 from starling.plan.registry import make_strategy, read_settings
 from starling.plan.source import NeighbourSource
@@ -40,17 +34,15 @@ from starling.train.budget import data_memory, team_budget
 from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.devices import check_run_device
-from starling.train.edge_tables import check_stored_edge_tables, edge_tables_of
-from starling.train.embeddings import check_embeddings, table_of, with_embeddings
+from starling.train.embeddings import check_embeddings, table_of
 from starling.train.graph_checks import check_edges, check_features_fit, type_names
 from starling.train.grouping import Grouping, make_grouping
 from starling.train.habits import check_boundary_mean, habits_of
+from starling.train.model import Shapes, check_outputs, layers_of, make_model, resolved_model, shapes_of
+from starling.train.reading import read_share, read_source
 from starling.train.tasks import Source, Task, class_names, make_task
 from starling.train.team_evaluation import TeamEvaluation
 from starling.train.work import OwnWork, TeamWork, Work
-
-_FEATURE_SHARE = 2
-"""One part in so many of the budget may hold features."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +61,8 @@ class Setup:
 def set_up(config: RunConfig, team: Team) -> Setup:
     """Open the data, make the model and the strategy, check that they fit together."""
     settings, how = check_choices(config)
-    if team.size == 1:
-        team.device = torch.device(config.run.device)  # workers of a larger one were given theirs when they met
+    if team.size == 1:  # workers of a larger one were given theirs when they met
+        team = replace(team, device=torch.device(config.run.device))
     memory = team_budget(config, team.size)
     source = read_share(config, memory, team) if is_shared(config) else read_source(config, memory)
     embeddings = table_of(source.features)
@@ -187,114 +179,6 @@ def _team_work(
     if team.balance_workers:
         return balanced_work(task, source, BalanceRequest(how, labels, groups.widths, raw), filler)
     return TeamWork(TeamEvaluation(source, filler, layers), strategy)
-
-
-def resolved_model(choice: Choice) -> Mapping[str, Any]:
-    """A model's settings, defaults filled in; a user's class checks its own."""
-    if ":" in choice.name and not choice.name.startswith("pyg:"):
-        return choice.settings
-    return model_settings(ModelSpec(choice.name, 1, 1, settings=choice.settings)).model_dump()
-
-
-def read_source(config: RunConfig, memory: int) -> GraphSource:
-    """Open the whole graph."""
-    return with_embeddings(open_source(config.data.path, request_of(config, memory)), config.embedding, config.run.seed)
-
-
-def read_share(config: RunConfig, memory: int, team: Team) -> WorkerSource:
-    """Open one worker's share of the parts."""
-    source = open_worker_source(config.data.path, team, request_of(config, memory // team.size))
-    return with_embeddings(source, config.embedding, config.run.seed)
-
-
-_WITHOUT_NUMBERS = ("global", "mini", "saint")
-"""Strategies that never stream the edges in their imported order."""
-
-
-def request_of(config: RunConfig, memory: int) -> SourceRequest:
-    """What this run reads: the edge tables of its model and strategy, which must be there, and features within the budget."""
-    name, settings = config.model.name, config.model.settings
-    check_stored_edge_tables(config)
-    wanted = edge_tables_of(config)
-    optional = set(EDGE_TABLES) if ":" in name else set()  # a model we do not know may read any
-    if config.task.name == "link":
-        optional = optional | {"type"}
-    return SourceRequest(
-        config.data.normalize,
-        wanted,
-        tuple(sorted(optional.difference(wanted))),
-        memory // _FEATURE_SHARE,
-        by_type=bool(settings.get("by_type")),
-        times=bool(config.strategy.settings.get("past")),
-        before=config.data.before,
-        edge_numbers=config.task.name == "link" or config.strategy.name not in _WITHOUT_NUMBERS or "weight" in wanted,
-    )
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """What a model must know of the data."""
-
-    features: int
-    outputs: int
-    edge_features: int = 0
-    relations: int = 0
-    type_widths: tuple[int, ...] = ()
-
-
-def shapes_of(source: Source, outputs: int) -> Shapes:
-    """The shapes of a graph's tables."""
-    attr = source.edge_tables.get("attr")
-    edge_features = 0 if attr is None else attr.shape[1]
-    return Shapes(source.features.width, outputs, edge_features, source.relations, source.features.type_widths)
-
-
-def make_model(config: RunConfig, shapes: Shapes, device: torch.device | None = None) -> nn.Module:
-    """The model with its initial weights, on its device: the run's, or this worker's."""
-    spec = ModelSpec(
-        config.model.name,
-        shapes.features,
-        shapes.outputs,
-        edge_features=shapes.edge_features,
-        relations=shapes.relations,
-        type_widths=shapes.type_widths,
-        settings=resolved_model(config.model),
-    )
-    with torch_seeded(config.run.seed):  # for what a user's model draws itself
-        model = build_model(spec, config.run.seed)
-    if config.task.name == "link":
-        model = LinkModel(model, make_decoder(config.link.decoder, shapes.outputs, shapes.relations, config.run.seed))
-    return model.to(config.run.device if device is None else device)
-
-
-def check_outputs(name: str, model: nn.Module, source: Source, outputs: int) -> None:
-    """Refuse a model made elsewhere that cannot compute two nodes joined by two edges, or gives outputs of another shape."""
-    tables: dict[str, Any] = {f"edge_{table}": rows.new_zeros(2, *rows.shape[1:]) for table, rows in source.edge_tables.items()}
-    graph = local_graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), weighted_degree=torch.ones(2), **tables)
-    device, was_training = next((weight.device for weight in model.parameters()), torch.device("cpu")), model.training
-    try:
-        with torch.no_grad():
-            given = model.eval()(View(graph.to(device)), torch.zeros(2, source.features.width, device=device))
-    except Exception as error:
-        said = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"The model {name} cannot compute a tiny graph: {type(error).__name__}: {said}.") from error
-    model.train(was_training)
-    if not isinstance(given, torch.Tensor) or given.shape != (2, outputs):
-        shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
-        raise InputError(f"Expected outputs of shape (2, {outputs}) from the model {name} for two nodes, got {shape}.")
-
-
-def layers_of(config: RunConfig, model: nn.Module) -> int:
-    """How many layers a plan must have."""
-    layers = model.layer_count if isinstance(model, LayeredModel) else getattr(model, "layer_count", None)
-    if isinstance(layers, int):
-        return layers
-    if config.strategy.name != "global":
-        raise InputError(
-            f"The model {config.model.name} does not say how many layers it has, so {config.strategy.name} cannot plan for it. "
-            "Give the class an attribute 'layer_count', or use --strategy global."
-        )
-    return 1  # it is given the whole graph's one view
 
 
 def _neighbours(source: GraphSource) -> NeighbourSource:

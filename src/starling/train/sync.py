@@ -22,8 +22,9 @@ from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.train.buckets import GradientBuckets
-from starling.train.flights import Flights, Here, Lane, Slots, Thread
+from starling.train.flights import CallersLane, Flights, Lane, ThreadLane
 from starling.train.parameters import Parameters, Replica, Weights, learnt
+from starling.train.slots import Slots
 
 Step = Callable[[nn.Module], Tensor]
 """One step of training: from a model to this worker's share of the loss."""
@@ -82,7 +83,7 @@ class Updates:
             _check_no_buffers(model)
         self._parameters, self._team, self._staleness = parameters, team, staleness
         self._sync, self._slots, self._flights = GradientSync(model, team), Slots(threads), Flights(in_flight)
-        self._reducer: Lane = Thread("reduce") if staleness else Here()
+        self._reducer: Lane = ThreadLane("reduce") if staleness else CallersLane()
         # Buckets are summed beside the backward pass, by another thread: what lies on devices is exchanged in one order.
         in_order = team.device.type != "cpu"
         buckets = GradientBuckets(model, team) if team.size > 1 and not staleness and not in_order else None

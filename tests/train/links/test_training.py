@@ -12,7 +12,8 @@ import pytest
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.store.graph import Graph
-from starling.train.config import CONFIG, RunConfig, merged
+from starling.train.config import CONFIG, RunConfig
+from starling.train.config_layers import merged
 from starling.train.results import TrainResult
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import cut

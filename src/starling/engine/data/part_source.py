@@ -82,14 +82,4 @@ class PartSource(GraphSource):
     @cached_property
     def whole(self) -> LocalGraph:
         """All rows of the part as a layer sees them, made once."""
-        return LocalGraph(
-            torch.from_numpy(self.incoming.offsets),
-            torch.from_numpy(self.incoming.neighbours.astype(np.int32, copy=False)),
-            self.nodes,
-            self.nodes,
-            degree=self.degree,
-            weighted_degree=self.weighted_degree,
-            looped=self.looped,
-            position=torch.from_numpy(self.position.astype(np.int64)),
-            **{f"edge_{name}": table for name, table in self.edge_tables.items()},
-        )
+        return self._local_graph(degree=self.degree, position=torch.from_numpy(self.position.astype(np.int64)))

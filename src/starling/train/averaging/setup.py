@@ -19,19 +19,9 @@ from starling.train.averaging.parts_work import PartsPlan
 from starling.train.budget import data_memory
 from starling.train.config import RunConfig
 from starling.train.graph_checks import check_averaged_rows, check_data_parallel, check_relation_counts, learns_by_relation
-from starling.train.setup import (
-    Setup,
-    Shapes,
-    check_choices,
-    check_outputs,
-    check_shapes,
-    check_validation,
-    decided,
-    layers_of,
-    make_model,
-    request_of,
-    shapes_of,
-)
+from starling.train.model import Shapes, check_outputs, layers_of, make_model, shapes_of
+from starling.train.reading import request_of
+from starling.train.setup import Setup, check_choices, check_shapes, check_validation, decided
 from starling.train.tasks import make_task
 
 _PART_SHARE = 2

@@ -17,7 +17,8 @@ from starling.train.links.parts_edges import complete_part, edges_by_part, held_
 from starling.train.links.parts_scores import PartsScores
 from starling.train.links.parts_work import LinkPartsWork
 from starling.train.links.setup import check_standard, check_validation_edges, link_task
-from starling.train.setup import Setup, check_choices, check_shapes, decided, shapes_of
+from starling.train.model import shapes_of
+from starling.train.setup import Setup, check_choices, check_shapes, decided
 
 
 def set_up_averaged_links(config: RunConfig, team: Team) -> Setup:

@@ -29,19 +29,9 @@ from starling.train.links.sources import all_edges, held_by, held_by_worker, tra
 from starling.train.links.task import LinkTask
 from starling.train.links.team_setup import data_link_work, hybrid_link_work
 from starling.train.links.work import OwnLinkWork
-from starling.train.setup import (
-    Setup,
-    check_choices,
-    check_outputs,
-    check_shapes,
-    decided,
-    is_shared,
-    layers_of,
-    make_model,
-    read_share,
-    read_source,
-    shapes_of,
-)
+from starling.train.model import check_outputs, layers_of, make_model, shapes_of
+from starling.train.reading import read_share, read_source
+from starling.train.setup import Setup, check_choices, check_shapes, decided, is_shared
 from starling.train.tasks import Source
 from starling.train.work import Work
 

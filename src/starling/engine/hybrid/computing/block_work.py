@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 from torch.autograd.graph import saved_tensors_hooks
 
 from starling.nn.ops.arrays import accumulator, applied
+from starling.nn.ops.leaves import leaves_of
 from starling.nn.row_work import Node, NodeLayout, RowWork
 
 
@@ -90,6 +91,8 @@ class BlockWork:
         self._graphs: dict[int, _Graph] = {}
         self._saved = _Saved()
         self._results: list[Tensor] = []
+        self._gradients: Sequence[Tensor] = []
+        self._weight_gradients = _InOrder(0)
         self.sum_gradient: Tensor | None = None
         self.kept_gradients: dict[int, Tensor] = {}
         """Of the node's tensors by number, each as long as there are destinations."""
@@ -103,12 +106,8 @@ class BlockWork:
 
     def begin(self, tensors: Sequence[Tensor], *, sum_learns: bool, learns: set[int], weights: tuple[Tensor, ...]) -> None:
         """Blocks will be run, on a node of these tensors; the others say what gradients are wanted of."""
-        self._kept, self.sum_learns, self._weights = (
-            {number: tensors[number] for number in self._given.kept},
-            sum_learns,
-            weights,
-        )
-        self._learns = learns
+        self._kept = {number: tensors[number] for number in self._given.kept}
+        self.sum_learns, self._learns, self._weights = sum_learns, learns, weights
 
     def run(self, block: int, sums: Tensor) -> None:
         """Run a block, whose rows of `sums` are complete; row work may write to them."""
@@ -164,16 +163,10 @@ class BlockWork:
 
     def _check_weights(self, graph: _Graph) -> None:
         """All that learns must be told of, else its gradient would be lost without a word."""
-        known, seen, left = {id(weight) for weight in (*self._work.weights, graph.start)}, set[Any](), [graph.end.grad_fn]
-        while left:
-            step = left.pop()
-            if step is None or step in seen:
-                continue
-            seen.add(step)
-            leaf = getattr(step, "variable", None)
-            if leaf is not None and id(leaf) not in known:
+        known = {id(weight) for weight in (*self._work.weights, graph.start)}
+        for leaf in leaves_of([graph.end]):
+            if id(leaf) not in known:
                 raise ValueError(f"row work uses a weight of shape {tuple(leaf.shape)} that is in none of its modules")
-            left += [before for before, _ in step.next_functions]
 
     # ---- backward ----
 
