@@ -107,6 +107,22 @@ def test_the_test_can_tell(package: str, source: str, count: int) -> None:
     assert len(upward_imports(module)) == count
 
 
+FOLDERS_OF_HYBRID = ("messages", "layers", "share", "planning", "computing")
+"""In the order of `engine/hybrid/README.md`: each imports only those before it."""
+
+
+def test_folders_of_the_hybrid_engine_follow_the_data() -> None:
+    wrong = []
+    for height, folder in enumerate(FOLDERS_OF_HYBRID):
+        above = tuple(f"starling.engine.hybrid.{other}" for other in FOLDERS_OF_HYBRID[height + 1 :])
+        for module in modules():
+            if module.name.startswith(f"starling.engine.hybrid.{folder}"):
+                wrong += [module.where(node) for node, name in imported_names(module) if name.startswith(above)]
+    assert wrong == []
+    folders = {path.parent.name for path in (PACKAGE / "engine" / "hybrid").glob("*/__init__.py")}
+    assert folders == set(FOLDERS_OF_HYBRID)
+
+
 def test_no_star_imports() -> None:
     stars = [
         module.where(node)

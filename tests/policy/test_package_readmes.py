@@ -10,9 +10,6 @@ import pytest
 
 from tests.support.source import PACKAGE, ROOT
 
-INCOMPLETE = ("engine", "train")
-"""Packages whose README does not name every module yet; one that does has to leave this list."""
-
 READMES = sorted(PACKAGE.rglob("README.md"))
 
 
@@ -54,14 +51,9 @@ def test_a_readme_names_files_that_exist(readme: Path) -> None:
     assert [name for name, place in named_files(readme.read_text(), readme.parent) if place is None] == []
 
 
-@pytest.mark.parametrize("package", sorted({path.parent.name for path in PACKAGE.glob("*/__init__.py")} - set(INCOMPLETE)))
+@pytest.mark.parametrize("package", sorted({path.parent.name for path in PACKAGE.glob("*/__init__.py")}))
 def test_every_module_is_named(package: str) -> None:
     assert unnamed_modules(package) == []
-
-
-@pytest.mark.parametrize("package", INCOMPLETE)
-def test_incomplete_readmes_are_incomplete(package: str) -> None:
-    assert unnamed_modules(package), f"the README of {package} names every module: take it out of INCOMPLETE"
 
 
 def test_the_test_can_tell() -> None:
