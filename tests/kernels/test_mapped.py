@@ -40,6 +40,24 @@ def some(generator: np.random.Generator, edges: Adjacency, columns: int) -> Mapp
 
 
 @settings(deadline=None, max_examples=60)
+@given(edges=adjacencies, seed=st.integers(0, 1000))
+def test_neighbours_of_a_stretch_of_entries(edges: Adjacency, seed: int) -> None:
+    """Stretches begin and end anywhere in a list."""
+    generator = np.random.default_rng(seed)
+    mapped = some(generator, edges, edges.columns)
+    everyone = [
+        int(mapped.place[neighbour])
+        for row in mapped.chosen
+        for neighbour in edges.neighbours[edges.offsets[row] : edges.offsets[row + 1]]
+    ]
+    first, last = np.sort(generator.integers(0, len(everyone) + 1, 2)).tolist()
+    assert mapped.neighbours_at(slice(first, last)).tolist() == everyone[first:last]
+    assert mapped.neighbours_at(slice(None)).tolist() == everyone
+    numbers = generator.integers(0, len(everyone), 5) if everyone else np.empty(0, np.int64)
+    assert mapped.neighbours_at(numbers).tolist() == [everyone[number] for number in numbers]
+
+
+@settings(deadline=None, max_examples=60)
 @given(
     edges=adjacencies,
     columns=st.integers(0, 9),

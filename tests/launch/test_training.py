@@ -53,8 +53,10 @@ def train_until(folder: Path, act: Callable[[psutil.Process], None], *flags: str
                 assert time.monotonic() < end
                 time.sleep(0.05)
             everybody = [parent, *parent.children(recursive=True)]
+            began = time.monotonic()
             act(parent)
             _, said = process.communicate(timeout=60)
+            assert time.monotonic() - began < 15
         finally:
             for child in [*parent.children(recursive=True), parent] if process.poll() is None else []:
                 child.kill()
@@ -74,8 +76,16 @@ def _check_valid(run: Path) -> None:
     assert not (run / "summary.json").exists()
 
 
+def test_a_worker_that_is_stopped_ends_the_run(tmp_path: Path) -> None:
+    """Nobody sends anything any more, and nothing has failed: silence is what gives it away."""
+    status, said = train_until(tmp_path, lambda parent: worker_of(parent, 1).send_signal(signal.SIGSTOP))
+    assert status == 1
+    assert re.match(
+        rf"starling: Worker 1 of 2 {WHERE} was stopped by a signal \(SIGSTOP or the like\) for more than", said.strip()
+    ), said
+
+
 def test_a_worker_that_is_killed_ends_the_run(tmp_path: Path) -> None:
-    """One that is stopped: tests/launch/test_local.py."""
     status, said = train_until(tmp_path, lambda parent: worker_of(parent, 1).send_signal(signal.SIGKILL))
     assert status == 1
     how = r"was killed by signal 9 \(SIGKILL\)\. If nobody sent it, the machine was out of memory: .*"

@@ -20,6 +20,8 @@ from starling.comm.mailbox import Mailbox
 from starling.comm.team import Team
 from starling.core.assignment import Assignment
 from starling.core.errors import InputError, StarlingError
+from starling.engine.hybrid.computing import released
+from starling.engine.hybrid.layers import row_groups
 from starling.store.shards import build_parts
 from starling.train.config import RunConfig
 from starling.train.parameters import Parameters
@@ -265,6 +267,20 @@ def test_runs_of_one_two_and_four_workers_agree(parts: dict[str, Path], tmp_path
         np.testing.assert_allclose(team.losses, alone.losses, rtol=2e-4)
 
 
+@pytest.fixture(params=["as shipped", "blocks and groups of few rows"])
+def rows_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks and groups that go on by themselves are for thousands of rows; here they are for three."""
+    if request.param == "as shipped":
+        return
+    monkeypatch.setattr(released, "BLOCK_ROWS", 3)
+    for module in (released, row_groups):
+        monkeypatch.setattr(module, "LEAST_ROWS", 3)
+        monkeypatch.setattr(module, "LEAST_EARLY", 0.0)
+    monkeypatch.setattr(row_groups, "LEAST_SHARE", 0.0)
+    monkeypatch.setattr(row_groups, "LEAST_EDGES", 0)
+
+
+@pytest.mark.usefixtures("rows_at_once")
 @pytest.mark.parametrize(
     ("workers", "staleness", "in_flight", "kind", "model"),
     [
@@ -272,6 +288,7 @@ def test_runs_of_one_two_and_four_workers_agree(parts: dict[str, Path], tmp_path
         (2, 3, 4, "vertex-cut", "gat"),
         (2, 3, 1, "edge-cut", "gcn"),
         (4, 2, 3, "edge-cut", "sage"),
+        (4, 2, 3, "edge-cut", "gat"),
         (4, 3, 4, "vertex-cut", "gcn"),
     ],
 )

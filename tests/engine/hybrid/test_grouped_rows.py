@@ -17,9 +17,10 @@ from torch import Tensor
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
+from starling.engine.hybrid.computing import view
 from starling.engine.hybrid.computing.grouped_rows import compute_by_groups
 from starling.engine.hybrid.computing.view import TeamView
-from starling.engine.hybrid.layers import row_groups, view
+from starling.engine.hybrid.layers import row_groups
 from starling.engine.hybrid.layers.plan import listed_layer
 from starling.engine.hybrid.layers.row_groups import RowGroup
 from starling.engine.hybrid.messages.calls import Calls
@@ -48,6 +49,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "sage max": {"name": "sage", "hidden": 8, "aggregate": "max", "dropout": 0.2, "inner": 1},
     "sage lstm": {"name": "sage", "hidden": 8, "aggregate": "lstm"},
     "sage by relation": {"name": "sage", "hidden": 8, "relational": True, "dropout": 0.2},
+    "gcn by relation": {"name": "gcn", "hidden": 8, "relational": True},
+    "weighted gcn by relation": {"name": "gcn", "hidden": 8, "relational": True, "edge_weights": True},
     "gat by relation": {"name": "gat", "hidden": 8, "heads": 2, "relational": True, "attention_dropout": 0.2},
     "pyg": {"name": "pyg:SAGEConv", "hidden": 8},
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from starling.comm.in_process import run_threads
 from starling.comm.tags import Channel
@@ -22,11 +23,12 @@ from starling.engine.hybrid.planning.steps import TeamTask
 from starling.engine.hybrid.planning.whole import TeamGlobal
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency
+from starling.kernels.sampling import Taken
 from starling.nn.later_graph import LaterGraph
 from starling.store.parts import open_parts
 from starling.train.setup import set_up
 from starling.train.work import TeamWork
-from tests.engine.hybrid.runs import config_of, cut, small_graph
+from tests.engine.hybrid.runs import config_of, cut, learn_together, small_graph
 
 NODES, PARTS = 40, 4
 Edges = Counter[tuple[int, int, float]]
@@ -104,6 +106,20 @@ def test_edges_between_own_parts_lie_apart() -> None:
     assert (split.between.rows.tolist(), split.between.forward.neighbours.tolist()) == ([0, 2], [2, 0])
     assert split.between.forward.offsets.tolist() == [0, 1, 2]
     assert list(split.peers) == [1]
+
+
+def test_lists_of_what_is_left_are_made_once(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are read by edge number, in the forward pass out of a split and elsewhere out of the graph: both from one list."""
+    made, real = list[int](), Boundary.thin
+
+    def counted(self: Boundary, taken: Taken, rows: NDArray[Any], epoch: int) -> Taken:
+        made.append(epoch)
+        return real(self, taken, rows, epoch)
+
+    monkeypatch.setattr(Boundary, "thin", counted)
+    model = {"name": "gcn", "hidden": 4, "edge_weights": True}
+    learn_together(config_of(parts, 2, model, boundary=0.5, reuse=False, epochs=2), tmp_path / "run")
+    assert sorted(made) == [1, 1, 2, 2]  # by each of two workers, in each epoch
 
 
 @pytest.mark.parametrize(("model", "lists"), [({"name": "gcn", "hidden": 4}, False), ({"name": "gat", "hidden": 4}, True)])

@@ -11,6 +11,7 @@ import pytest
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
+from starling.core.errors import InputError
 from starling.store.graph import Graph
 from starling.train.config import CONFIG, RunConfig
 from starling.train.config_layers import merged
@@ -257,3 +258,15 @@ def test_later_edges_are_no_edges(parallel: str, tmp_path: Path) -> None:
     imported = link_graph(tmp_path / "early", directed=True, edge_tables=earlier, pairs=pairs)
     (known,) = learn_together(config_of(imported.path, link=settings["link"], task=settings["task"]), tmp_path / "early-run")
     assert known.scores.test == pytest.approx(alone.scores.test, abs=0.1)  # other negatives, the same held-out edges
+
+
+def test_means_of_what_was_heard_of(parts: dict[str, Path], tmp_path: Path) -> None:
+    """Pairs are scored from rows that boundary sampling thins, too; a model without means is told so."""
+    found = {}
+    for mean in ("unbiased", "ratio"):
+        config = config_of(parts["undirected"], 2, team={"boundary": 0.5, "boundary_mean": mean})
+        found[mean] = learn_together(config, tmp_path / mean)[0].losses
+    assert np.abs(np.subtract(found["ratio"], found["unbiased"])).max() > 1e-4
+    config = config_of(parts["undirected"], 2, model={"name": "gcn"}, team={"boundary": 0.5, "boundary_mean": "ratio"})
+    with pytest.raises(InputError, match="this model takes none"):
+        learn_together(config, tmp_path / "refused")
