@@ -25,6 +25,7 @@ from doc_tables import write_table
 from kept_lines import append_line, drop_lines, read_lines
 
 RESULTS = Path(__file__).parent / "results" / "hybrid.jsonl"
+PLACE = Path(tempfile.gettempdir()) / "starling-hybrid"
 
 
 def prepared(place: Path, options: argparse.Namespace) -> Path:
@@ -37,6 +38,15 @@ def prepared(place: Path, options: argparse.Namespace) -> Path:
         if not (place / f"p{parts}").exists():
             starling("partition", graph, "-p", parts, "-o", place / f"p{parts}")
     return graph
+
+
+def parts_of_200k(place: Path, parts: int) -> Path:
+    """The *200k* graph in so many parts, for other benchmarks."""
+    options = arguments([])
+    (place / options.name).mkdir(parents=True, exist_ok=True)
+    options.parts = [parts]
+    prepared(place / options.name, options)
+    return place / options.name / f"p{parts}"
 
 
 def timed(data: Path, model: str, workers: int, options: argparse.Namespace, *flags: object) -> dict[str, Any]:
@@ -53,9 +63,9 @@ def timed(data: Path, model: str, workers: int, options: argparse.Namespace, *fl
     }
 
 
-def main() -> None:
+def arguments(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "starling-hybrid")
+    parser.add_argument("--place", type=Path, default=PLACE)
     parser.add_argument("--name", default="200k")
     for name, default in (("nodes", 200_000), ("edges", 9_300_000), ("features", 128), ("classes", 40), ("hidden", 128)):
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -65,7 +75,11 @@ def main() -> None:
     parser.add_argument("--models", default="sage,gcn")
     parser.add_argument("--parts", type=int, nargs="*", default=[])
     parser.add_argument("--render", action="store_true", help="only write the tables anew")
-    options = parser.parse_args()
+    return parser.parse_args(given)
+
+
+def main() -> None:
+    options = arguments(sys.argv[1:])
     if not options.render:
         measure(options)
     write_table("engine.md", "hybrid", tables(read_lines(RESULTS)))

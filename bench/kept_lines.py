@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterable
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -25,8 +27,16 @@ def read_lines(path: Path) -> list[Line]:
 
 
 def append_line(path: Path, line: Line) -> None:
+    """Keep a line, with the day and the commit that it is of."""
     with path.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(json.dumps({**line, "day": date.today().isoformat(), "commit": _commit()}) + "\n")
+
+
+def _commit() -> str:
+    told = subprocess.run(
+        ("git", "describe", "--always", "--dirty"), cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip()
 
 
 def drop_lines(path: Path, measured_anew: Callable[[Line], bool]) -> None:
