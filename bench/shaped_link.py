@@ -1,11 +1,12 @@
 """Workers over a slow link: throughput by share of boundary nodes kept, with and without overlap, in float32 and bfloat16.
 
     python bench/shaped_link.py [--rates 1gbit,100mbit] [--epochs 6] [--rounds 2]     # ten minutes, 24 runs
-    python bench/shaped_link.py --workers 2 --model gcn --layers 3 --rates 1gbit,300mbit --cases "boundary 1;boundary 1, overlap off"
+    python bench/shaped_link.py --workers 2 --model gcn --layers 3 --rates 1gbit,300mbit --cases \\
+        "boundary 1;boundary 1, overlap off"
     python bench/shaped_link.py --render        # only write the table anew
 
-Each worker lives on a host of its own (network.py; needs root, ``ip`` and ``tc``). The graph is the *200k* one of hybrid.py, made in
---place if it is not there yet. A cell is the median of all epochs but a run's first. Raw lines go to
+Each worker lives on a host of its own (network.py; needs root, ``ip`` and ``tc``). The graph is the *200k* one of hybrid.py, made
+in --place if it is not there yet. A cell is the median of all epochs but a run's first. Raw lines go to
 ``results/shaped_link.jsonl``, where they take the place of older ones of the same team and model, the table into docs/engine.md.
 """
 
