@@ -12,7 +12,7 @@ import torch
 
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
-from starling.engine.hybrid.computing.pushed_sum import PushedSum, sum_and_push
+from starling.engine.hybrid.computing.pushed_sum import sum_and_push
 from starling.engine.hybrid.computing.team_sum import TeamSum
 from starling.engine.hybrid.layers.split_edges import split_edges
 from starling.engine.hybrid.messages.calls import Calls
@@ -66,7 +66,7 @@ def test_sums_and_gradients_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes are worth 1, 2, 3 and 4; worker 1's edges count ten times, so every sum is eleven times that over one set of edges."""
     events: dict[int, list[str]] = {0: [], 1: []}
     here = threading.local()
-    push, take, own_gradient, send = PushedSum.push, TeamSum.take, TeamSum.own_gradient, TeamExchange.send_block
+    push, take, own_gradient, send = TeamExchange.send_mirrors, TeamSum.take, TeamSum.own_gradient, TeamExchange.send_block
 
     def noted(real: Any, word: str) -> Any:
         def run(self: Any, *given: Any) -> Any:
@@ -75,7 +75,7 @@ def test_sums_and_gradients_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return run
 
-    monkeypatch.setattr(PushedSum, "push", noted(push, "push"))
+    monkeypatch.setattr(TeamExchange, "send_mirrors", noted(push, "push"))
     monkeypatch.setattr(TeamSum, "take", noted(take, "take"))
     monkeypatch.setattr(TeamSum, "own_gradient", noted(own_gradient, "back"))
     monkeypatch.setattr(TeamExchange, "send_block", noted(send, "send"))
