@@ -290,7 +290,8 @@ def test_gradients_of_rows_that_nobody_reads_are_sent() -> None:
         exchange = TeamExchange(team, traffics[team.rank], Calls(0))
         rows = torch.tensor([[1.0], [2.0]], requires_grad=True)
         piece = row_groups.excerpt(graph, np.arange(2), np.arange(2))
-        group = RowGroup(np.arange(2), piece, (), ())
+        own = row_groups.Stretch(row_groups.OWN, slice(0, 2), np.arange(2))
+        group = RowGroup(np.arange(2), piece, tuple(exchange.senders), (own,))  # the last one waits for all
 
         def double(piece: Excerpt, x: Tensor) -> tuple[Tensor]:
             return (2 * x[piece.graph.neighbours.long()],)
