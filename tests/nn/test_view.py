@@ -195,9 +195,9 @@ def test_aggregates_of_constant_features_are_computed_once_and_equal(name: str) 
     calls: list[str] = []
 
     class Counting(View):
-        def linear(self, *arguments: object) -> Tensor:
+        def sum_copies(self, *arguments: object) -> Tensor:
             calls.append("")
-            return View.linear(self, *arguments)  # type: ignore[arg-type]
+            return View.sum_copies(self, *arguments)  # type: ignore[arg-type]
 
     plain_view, kept = Counting(graph, constants=Constants(h, keep=False)), Counting(graph, constants=Constants(h))
     expected = model(plain_view, h)

@@ -39,7 +39,7 @@ class Overview:
         """What `read` finds in each shard, one part after the other; every rank calls this at the same time."""
         places, team = self._places, self._places.team
         mine = self._read(places.own, read)
-        tag = self._calls.forward()
+        tag = self._calls.next_tag()
         others = team.ask(places.far, tag, dict.fromkeys(places.far, mine))
         others[team.rank] = mine
         for worker in team.near:

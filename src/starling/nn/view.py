@@ -66,8 +66,8 @@ class View:
         self._check(gather, reduce, rows)
         if isinstance(gather, Copy) and reduce != "max":
             if self.constants is not None and self.constants.holds(rows):
-                return self.constants.once(self.graph, gather, reduce, rows, lambda: self.linear(gather, reduce, rows))
-            return self.linear(gather, reduce, rows)
+                return self.constants.once(self.graph, gather, reduce, rows, lambda: self.sum_copies(gather, reduce, rows))
+            return self.sum_copies(gather, reduce, rows)
         rows = self.widened(gather, rows)
         out, *log_sum = self.on_lists(rows, self.reduction(gather, reduce))
         exchange = self.exchange
@@ -103,7 +103,7 @@ class View:
         """`aggregate`, and then what is done with each destination's row: here with all of them at once."""
         return work.run(0, node, self.aggregate(gather, reduce, node.rows))
 
-    def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
+    def sum_copies(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
         """A sum or mean of copied rows: one sparse product."""
         factors, rows = self.factors(gather, reduce, self.graph.edge_scale), self.exchange.pull(rows)
         if has_kernels(rows):

@@ -183,7 +183,7 @@ def _schedule(config: RunConfig, how: Mini.Settings, source: WorkerSource, place
     team, run = source.team, config.run
     rows = source.splits["train"]
     mine, position = rows + places.worker_bounds[team.rank], source.graph.position[rows]
-    everybody = [np.concatenate(team.all_lists(source.calls.forward(), values)) for values in (mine, position)]
+    everybody = [np.concatenate(team.all_lists(source.calls.next_tag(), values)) for values in (mine, position)]
     nodes = TrainingNodes(*everybody)  # by rank, so ids ascend
     if config.team.shuffle == "global":
         return GlobalShuffle(nodes, how.batch_size, team.rank, team.size, seed=run.seed, shuffle=how.shuffle)

@@ -118,7 +118,7 @@ def check_features_fit(config: RunConfig, source: WorkerSource) -> None:
         return
     fixed = source.features.fixed if isinstance(source.features, EmbeddedFeatures) else source.features
     held = 4 * source.graph.owned * fixed.width
-    largest = max(int(told[0]) for told in source.team.all_lists(source.calls.forward(), np.array([held])))
+    largest = max(int(told[0]) for told in source.team.all_lists(source.calls.next_tag(), np.array([held])))
     if largest > team_budget(config, source.team.size) // source.team.size:
         raise InputError(
             f"Workers that evaluate together hold the features of their nodes, {largest:,} bytes for the largest of "

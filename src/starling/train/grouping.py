@@ -64,7 +64,7 @@ class Grouping:
         own, train = graph.position[: graph.owned], graph.position[source.splits["train"]]
 
         def to_first(values: NDArray[Any]) -> list[NDArray[Any]]:
-            return team.swap_lists(source.calls.forward(), [values if peer == 0 else nobody for peer in range(team.size)])
+            return team.swap_lists(source.calls.next_tag(), [values if peer == 0 else nobody for peer in range(team.size)])
 
         asked, trained = to_first(own), to_first(train)
         told = [nobody] * team.size
@@ -72,7 +72,7 @@ class Grouping:
             if edges is not None:
                 found = self._find(edges, np.sort(np.concatenate(trained)))
                 told = [found[positions] for positions in asked]
-        return team.swap_lists(source.calls.forward(), told)[0]
+        return team.swap_lists(source.calls.next_tag(), told)[0]
 
     def _find(self, edges: EdgeStream, targets: NDArray[Any]) -> NDArray[Any]:
         if isinstance(self.how, Cluster.Settings):

@@ -61,7 +61,7 @@ def habits_of(model: nn.Module, source: WorkerSource) -> Habits:
                 raw_means.append(rows is x)
             return super().aggregate(gather, reduce, rows)
 
-        def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
+        def sum_copies(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
             raw.append(rows is x)
             return rows.new_zeros(rows.shape, dtype=accumulator(rows))
 

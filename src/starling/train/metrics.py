@@ -140,17 +140,17 @@ class Tally:
 
     def over_team(self, team: Team, calls: Calls) -> float | None:
         """The metric over the nodes of all workers, the same number on each; None where there are none."""
-        counts = [int(count[0]) for count in team.all_lists(calls.forward(), np.array([self._count]))]
+        counts = [int(count[0]) for count in team.all_lists(calls.next_tag(), np.array([self._count]))]
         if sum(counts) == 0:
             return None
         if self._needs_all:
             mine = (torch.cat(blocks) for blocks in zip(*self._kept, strict=True))
-            given, wanted = (everybodys_rows(team, calls.forward(), values, counts) for values in mine)
+            given, wanted = (everybodys_rows(team, calls.next_tag(), values, counts) for values in mine)
             self._metric.update(*_pair(self._score.task, given, wanted))
             return _value(self._metric)
         for name, state in self._metric.metric_state.items():
             assert isinstance(state, Tensor)
-            setattr(self._metric, name, team.all_sum(calls.forward(), state))
+            setattr(self._metric, name, team.all_sum(calls.next_tag(), state))
         return _value(self._metric)
 
 

@@ -80,7 +80,7 @@ class PastEvaluation:
         while True:
             self._batches += 1
             calls = Calls(self._batches, Channel.PAST, _SCORING)
-            left = team.all_lists(calls.forward(), np.array([len(rows) - start]))
+            left = team.all_lists(calls.next_tag(), np.array([len(rows) - start]))
             if max(int(count[0]) for count in left) == 0:
                 return tally.over_team(team, calls)
             mine = rows[start : start + size.now]  # perhaps none: others need what lies here

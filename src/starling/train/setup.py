@@ -163,7 +163,7 @@ def _team_work(
 ) -> TeamWork:
     run, team, labels = config.run, config.team, groups.of_team(source)
     habits, graph = habits_of(model, source), source.graph
-    chances = chances_by_choice(team.boundary_choice, graph, source.team, team.boundary, source.calls.forward())
+    chances = chances_by_choice(team.boundary_choice, graph, source.team, team.boundary, source.calls.next_tag())
     boundary = Boundary(graph, team.boundary, run.seed, chances)
     task = TeamTask(graph, source.team, source.splits["train"], layers, run.seed, boundary)
     strategy = make_team_strategy(config.strategy.name, how, task, source, labels, in_place=not habits.lists_edges)

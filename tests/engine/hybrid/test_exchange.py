@@ -13,7 +13,8 @@ from starling.comm.in_process import run_threads
 from starling.comm.tags import CALLS, Channel, describe_tag
 from starling.comm.team import Team
 from starling.engine.hybrid.messages.calls import Calls
-from starling.engine.hybrid.messages.exchange import TeamExchange, Wire
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.row_messages import Wire
 from starling.engine.hybrid.messages.traffic import Traffic, make_traffic
 
 EMPTY = np.empty(0, np.int64)
@@ -192,10 +193,18 @@ def test_only_rows_are_sent(wire: Wire, size: int) -> None:
 
 def test_there_is_no_end_to_what_a_run_may_ask_for_as_it_begins() -> None:
     setup, step = Calls(0, Channel.SETUP, 100), Calls(3)
-    tags = [setup.forward() for _ in range(3 * CALLS)]
+    tags = [setup.next_tag() for _ in range(3 * CALLS)]
     assert len(set(tags)) == len(tags)
     assert {describe_tag(tag).rpartition(" ")[2] for tag in tags} == {"(setup)"}
     for _ in range(CALLS - 1):
-        step.forward()
+        step.next_tag()
     with pytest.raises(ValueError, match="messages a step"):
-        step.forward()
+        step.next_tag()
+
+
+def test_only_messages_of_the_forward_pass_are_answered() -> None:
+    """The tags of other channels with one bit more are those of yet others."""
+    asked = Calls(5).next_tag()
+    assert describe_tag(Calls.answer_to(asked)) == "message 1 of step 5 (backward)"
+    with pytest.raises(ValueError, match=r"message 1 of step 0 \(setup\)"):
+        Calls.answer_to(Calls(0, Channel.SETUP).next_tag())

@@ -32,10 +32,10 @@ def test_rows_and_gradients(workers: int, all_own: bool, tmp_path: Path) -> None
     def work(team: Team) -> tuple[np.ndarray, np.ndarray]:
         mine = open_worker_graph(open_parts(parts), team.rank, team.size)
         calls = Calls(0, Channel.SETUP)
-        addresses = find_addresses(mine, team, calls.forward())
+        addresses = find_addresses(mine, team, calls.next_tag())
         np.testing.assert_array_equal(addresses.own_rows(mine.position[: mine.owned]), np.arange(mine.owned))
         wanted = np.random.default_rng(team.rank).integers(0, NODES, 25 if team.rank else 0)
-        asked = request_rows(addresses, team, calls.forward(), wanted, all_own=mine.owned if all_own else None)
+        asked = request_rows(addresses, team, calls.next_tag(), wanted, all_own=mine.owned if all_own else None)
         own = mine.position[: mine.owned][asked.own]
         given = torch.from_numpy(rows[own]).requires_grad_()
         found = TeamExchange(team, asked.traffic, Calls(1)).pull(given)[torch.from_numpy(asked.place)]

@@ -107,8 +107,8 @@ def _ask_others(
 ) -> None:
     """Let owners on other hosts work on their lists, and do the same for them."""
     team, far = places.team, places.far
-    chances, answers, values = calls.forward(), calls.forward(), calls.forward()
-    asked = team.ask(far, calls.forward(), {worker: held[found] for worker, found in theirs.items()})
+    chances, answers, values = calls.next_tag(), calls.next_tag(), calls.next_tag()
+    asked = team.ask(far, calls.next_tag(), {worker: held[found] for worker, found in theirs.items()})
     for worker, found in theirs.items():
         send_array(team, worker, chances, chance[found])
     given = receive_arrays(team, chances, {worker: len(nodes) for worker, nodes in asked.items()}, np.float32)

@@ -112,7 +112,7 @@ class KeyValueStore:
             peer: _ask(ids, self._places_at(placed.by_part, peer), cache, once=kept is not None or not distinct)
             for peer in peers
         }
-        tag, answers = (calls.forward(), calls.forward()) if peers else (0, 0)
+        tag, answers = (calls.next_tag(), calls.next_tag()) if peers else (0, 0)
         team = self.places.team
         hearing = team.links.ask_for_lists(list(asked), tag) if asked else dict[int, NDArray[np.int64]]
         for peer, question in asked.items():
@@ -235,7 +235,7 @@ class Pending:
         table, team = self._table, self._places.team
         assert not isinstance(table, InPlaceTable), "rows that lie in place are never written to"
         values = np.ascontiguousarray(values, table.dtype).reshape(len(self._ids), math.prod(table.row_shape))
-        tag = calls.forward() if self._asked else 0
+        tag = calls.next_tag() if self._asked else 0
         heard = self.hear()
         shapes = {worker: (len(ids), values.shape[1]) for worker, ids in sorted(heard.items()) if len(ids)}
         coming = team.receive_each(tag, shapes, torch.from_numpy(values[:0]).dtype)

@@ -77,7 +77,7 @@ class AllLists(Generic[Lists]):
             return self._joined(len(rows), pieces(places.here, mine))
         theirs = self._theirs(mine.grouped)
         asked = self._ask(theirs, rows, limits, calls)
-        tags = [calls.forward() for _ in range(4)]
+        tags = [calls.next_tag() for _ in range(4)]
         for worker, wanted in asked.items():
             answer = self._joined(len(wanted.rows), pieces(places.own, wanted))
             _send(team, worker, tags, answer, entries=self._entries)
@@ -108,7 +108,7 @@ class AllLists(Generic[Lists]):
             return counted(places.here, mine)
         theirs = self._theirs(mine.grouped)
         asked = self._ask(theirs, rows, limits, calls)
-        tag = calls.forward()
+        tag = calls.next_tag()
         for worker, wanted in asked.items():
             send_array(team, worker, tag, counted(places.own, wanted))
         out = counted(places.here, mine)
@@ -138,12 +138,12 @@ class AllLists(Generic[Lists]):
     def _ask(self, theirs: dict[int, NDArray[np.int64]], rows: NDArray[Any], limits: Limits, calls: Calls) -> dict[int, _Asked]:
         """Tell others which rows are asked of them, and until when; what they ask for here."""
         team, far = self._places.team, self._places.far
-        asked = team.ask(far, calls.forward(), {worker: rows[at] for worker, at in theirs.items()})
+        asked = team.ask(far, calls.next_tag(), {worker: rows[at] for worker, at in theirs.items()})
         wanted = {worker: found.astype(rows.dtype) for worker, found in asked.items()}
         if limits is None:
             return {worker: self._asked(found, None) for worker, found in wanted.items()}
         exact = limits.astype(np.int64 if limits.dtype.kind in "iub" else np.float64)  # eight bytes, sent as they are
-        told = team.ask(far, calls.forward(), {worker: exact[at].view(np.int64) for worker, at in theirs.items()})
+        told = team.ask(far, calls.next_tag(), {worker: exact[at].view(np.int64) for worker, at in theirs.items()})
         return {worker: self._asked(found, told[worker].view(exact.dtype)) for worker, found in wanted.items()}
 
     def _joined(self, rows: int, found: Sequence[Piece]) -> Taken:

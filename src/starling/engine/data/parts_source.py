@@ -76,7 +76,7 @@ class PartsSource:
 
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """The sum of whole numbers over all workers; everybody asks in the same order."""
-        summed: NDArray[Any] = np.sum(self.team.all_lists(self.calls.forward(), np.asarray(values)), axis=0)
+        summed: NDArray[Any] = np.sum(self.team.all_lists(self.calls.next_tag(), np.asarray(values)), axis=0)
         return summed
 
     def name_of(self, row: int) -> str:

@@ -14,7 +14,8 @@ from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.computing.view import TeamView
 from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
 from starling.engine.hybrid.messages.calls import Calls
-from starling.engine.hybrid.messages.exchange import TeamExchange, Wire
+from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.row_messages import Wire
 from starling.engine.hybrid.share.source import WorkerSource
 from starling.nn.graph import LocalGraph
 from starling.nn.inputs import LearntRows

@@ -69,7 +69,7 @@ def evaluate_part_by_part(path: Path, team: Team, request: SourceRequest, memory
     """An evaluation within `memory` bytes, with a scratch folder of its own that goes when it is closed."""
     source = open_parts_source(path, team, request)
     folder = Path(tempfile.mkdtemp(prefix="starling-evaluation-")) if team.rank == 0 else None
-    told = team.all_lists(source.calls.forward(), np.frombuffer(str(folder or "").encode(), np.uint8))[0]
+    told = team.all_lists(source.calls.next_tag(), np.frombuffer(str(folder or "").encode(), np.uint8))[0]
     place = Path(told.astype(np.uint8).tobytes().decode())
     found = PartsEvaluation(source, Shelf(source, memory // 2), memory // 2, place, device)
     if folder is not None:

@@ -146,7 +146,7 @@ def _check_shared(folder: Path, source: PartsSource) -> None:
     if source.team.rank == 0:
         mark.write_bytes(uuid.uuid4().bytes)
     mine = mark.read_bytes() if source.team.rank == 0 else b""
-    told = source.team.all_lists(source.calls.forward(), np.frombuffer(mine, np.uint8))[0]
+    told = source.team.all_lists(source.calls.next_tag(), np.frombuffer(mine, np.uint8))[0]
     if not mark.is_file() or mark.read_bytes() != told.astype(np.uint8).tobytes():
         raise InputError(
             f"Workers that average models share scratch files in the run directory, and worker {source.team.rank} does not see "

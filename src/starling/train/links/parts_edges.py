@@ -53,7 +53,7 @@ def edges_by_part(source: PartsSource) -> AllEdges:
         tuple(source.parts.manifest.edge_tables),
         "type" in source.edge_tables,
         source.total,
-        lambda values: source.team.all_lists(source.calls.forward(), values),
+        lambda values: source.team.all_lists(source.calls.next_tag(), values),
     )
 
 
@@ -79,7 +79,7 @@ def training_parts(source: PartsSource, rule: EdgeSplit) -> PartsSource:
     """
     mine = count_kept(source.parts, source.mine, TrainingEdges(source, rule))
     degree, looped = (
-        None if own is None else np.concatenate(source.team.all_lists(source.calls.forward(), own.astype(np.int64)))
+        None if own is None else np.concatenate(source.team.all_lists(source.calls.next_tag(), own.astype(np.int64)))
         for own in (mine.degree, mine.looped)
     )
     assert degree is not None

@@ -34,7 +34,7 @@ def set_up_averaged_links(config: RunConfig, team: Team) -> Setup:
     check_shapes(config, source.features.width, outputs=None)
     shapes = shapes_of(source, task.outputs)
     model = averaged_model(config, source, shapes)
-    sizes = np.concatenate(team.all_lists(source.calls.forward(), np.array(rule.training, np.int64))).tolist()
+    sizes = np.concatenate(team.all_lists(source.calls.next_tag(), np.array(rule.training, np.int64))).tolist()
     _check_pairs(config, source, rule)
     training = training_parts(source, rule)
     how_scored = task.examination(config.run.seed)
@@ -55,7 +55,7 @@ def _check_pairs(config: RunConfig, source: PartsSource, rule: EdgeSplit) -> Non
         if config.link.kind == "local" and trains and complete_part(held):
             complete.append(part)
     check_possible(source.parts.manifest.nodes, int(source.total(np.array([full]))[0]))
-    told = np.concatenate(source.team.all_lists(source.calls.forward(), np.array(complete, np.int64))).tolist()
+    told = np.concatenate(source.team.all_lists(source.calls.next_tag(), np.array(complete, np.int64))).tolist()
     if told:
         nodes = source.parts.manifest.shards[told[0]].nodes
         raise InputError(

@@ -22,7 +22,7 @@ def all_edges(source: GraphSource | WorkerSource, held: HeldEdges) -> AllEdges:
         team, calls, tables = source.team, source.calls, tuple(source.graph.manifest.edge_tables)
         typed = held.relation is not None
         return AllEdges(
-            source.path, lambda: [held], tables, typed, source.total, lambda values: team.all_lists(calls.forward(), values)
+            source.path, lambda: [held], tables, typed, source.total, lambda values: team.all_lists(calls.next_tag(), values)
         )
     tables = tuple(read_json(source.path)["edge_tables"])  # type: ignore[arg-type]
     return AllEdges(source.path, lambda: [held], tables, held.relation is not None, source.total, lambda values: [values])

@@ -159,13 +159,13 @@ class TeamScores:
         told = torch.cat([kept, decoder(kept, truth, relation)[:, None]], 1)
         sources = self._sources.of(np.where(block.at_source, block.row, -1), block.relation)
         words = _Words(block.kept, block.at_source, block.relation, sources)
-        heard = [_Words.read(numbers) for numbers in team.all_lists(calls.forward(), words.numbers)]
+        heard = [_Words.read(numbers) for numbers in team.all_lists(calls.next_tag(), words.numbers)]
         counts = [len(one.kept) for one in heard]
-        everybodys = everybodys_rows(team, calls.forward(), told, counts)
+        everybodys = everybodys_rows(team, calls.next_tag(), told, counts)
         answers = [
             self._count(one, part, rows, decoder) for one, part in zip(heard, torch.split(everybodys, counts), strict=True)
         ]
-        better, equal = np.sum([one.reshape(2, -1) for one in team.swap_lists(calls.forward(), answers)], axis=0)
+        better, equal = np.sum([one.reshape(2, -1) for one in team.swap_lists(calls.next_tag(), answers)], axis=0)
         return Counts(better, equal).rank
 
     def _count(self, asked: _Words, told: Tensor, rows: Tensor, decoder: Decoder) -> NDArray[np.int64]:
@@ -182,12 +182,12 @@ class TeamScores:
 
     def _rounds(self, count: int, size: int, calls: Calls) -> tuple[int, int]:
         """How many everybody takes at once, and how often, so that the worker with the most gets through."""
-        most = max(int(one[0]) for one in self.source.team.all_lists(calls.forward(), np.array([count])))
+        most = max(int(one[0]) for one in self.source.team.all_lists(calls.next_tag(), np.array([count])))
         size = max(size, -(-most // _ROUNDS))
         return size, -(-most // size)
 
     def _request(self, positions: NDArray[np.int64], calls: Calls) -> RowRequest:
-        return request_rows(self.addresses, self.source.team, calls.forward(), positions, all_own=self.source.graph.owned)
+        return request_rows(self.addresses, self.source.team, calls.next_tag(), positions, all_own=self.source.graph.owned)
 
     def _exchange(self, request: RowRequest, calls: Calls) -> TeamExchange:
         return TeamExchange(self.source.team, request.traffic, calls)
@@ -231,10 +231,10 @@ class EdgeLookup:
         rows = self.addresses.by_owner(ids[order])
         ends = np.cumsum([len(one) for one in rows])[:-1]
         asked = [np.concatenate(pair) for pair in zip(rows, np.split(source[order], ends), strict=True)]
-        heard = [numbers.reshape(2, -1) for numbers in self.team.swap_lists(self.calls.forward(), asked)]
+        heard = [numbers.reshape(2, -1) for numbers in self.team.swap_lists(self.calls.next_tag(), asked)]
         answers = [self.known.holds(row, one).astype(np.int64) for row, one in heard]
         found = np.empty(len(ids), np.bool_)
-        found[order] = np.concatenate(self.team.swap_lists(self.calls.forward(), answers)) == 1
+        found[order] = np.concatenate(self.team.swap_lists(self.calls.next_tag(), answers)) == 1
         return found
 
 

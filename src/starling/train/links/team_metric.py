@@ -17,11 +17,11 @@ def metric_over_team(score: LinkScore, edge: Tensor, other: Tensor, team: Team, 
     if score.of_ranks:
         points = score.points(ranks_of(edge.double().numpy(), other.double().numpy())) if len(edge) else np.empty(0)
         return mean_over_team(points, team, calls)
-    counts = np.array(team.all_lists(calls.forward(), np.array([len(edge), len(other)])))
+    counts = np.array(team.all_lists(calls.next_tag(), np.array([len(edge), len(other)])))
     if not counts[:, 0].sum():
         return None
     everybodys = (
-        everybodys_rows(team, calls.forward(), values, counts[:, k].tolist()).double().numpy()
+        everybodys_rows(team, calls.next_tag(), values, counts[:, k].tolist()).double().numpy()
         for k, values in enumerate((edge, other))
     )
     return rounded(pair_metric(score.name, *everybodys))
@@ -29,6 +29,6 @@ def metric_over_team(score: LinkScore, edge: Tensor, other: Tensor, team: Team, 
 
 def mean_over_team(points: NDArray[np.float64], team: Team, calls: Calls) -> float | None:
     """The mean of all workers' points, added in the order of workers: so it does not matter who has which."""
-    told = team.all_lists(calls.forward(), np.ascontiguousarray(points).view(np.int64))
+    told = team.all_lists(calls.next_tag(), np.ascontiguousarray(points).view(np.int64))
     everybodys = np.concatenate(told).view(np.float64)
     return rounded(float(everybodys.mean())) if len(everybodys) else None

@@ -46,7 +46,7 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
     """All workers compute each step together."""
     share = _share(run, source)
     team, loop, training = run.config.team, run.config.run, share.training
-    chances = chances_by_choice(team.boundary_choice, source.graph, source.team, team.boundary, source.calls.forward())
+    chances = chances_by_choice(team.boundary_choice, source.graph, source.team, team.boundary, source.calls.next_tag())
     boundary = Boundary(training.graph, team.boundary, loop.seed, chances)
     task = TeamTask(training.graph, source.team, NO_ROWS, run.layers, loop.seed, boundary)
     strategy = TeamLinks(task, run.config.strategy.name, run.how, share.deal, share.edges, share.addresses)
@@ -117,7 +117,7 @@ class _Share:
 def _share(run: LinkRun, source: WorkerSource) -> _Share:
     held, team = run.held, source.team
     training = training_share(source, run.trains)
-    addresses = find_addresses(source.graph, team, source.calls.forward())
+    addresses = find_addresses(source.graph, team, source.calls.next_tag())
     parts = PartRanges(np.array(source.graph.manifest.offsets), addresses.position_of_global, addresses.global_of_position)
     known = known_pairs(held.lists, held.position)
     held_out = run.held_out(known, EdgeLookup(addresses, team, source.calls, known))

@@ -23,6 +23,7 @@ from starling.engine.hybrid.layers.row_groups import OWN, RowGroup, Stretch
 from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.engine.hybrid.messages.pushes import Push
+from starling.engine.hybrid.messages.row_messages import Coming
 from starling.kernels.rows import add_rows
 from starling.nn.excerpt import Excerpt
 from starling.nn.ops.arrays import applied
@@ -40,7 +41,7 @@ def compute_by_groups(
 ) -> tuple[Tensor, ...]:
     """What `work` makes of all groups, in the order of destinations."""
     blocks: dict[int, Tensor] = {}
-    made = list(_computed(_Journey(exchange, exchange.calls.forward(), overlap), groups, rows, work, blocks))
+    made = list(_computed(_Journey(exchange, exchange.calls.next_tag(), overlap), groups, rows, work, blocks))
     return _joined(groups, made, blocks)
 
 
@@ -55,7 +56,7 @@ def compute_and_push(
 ) -> Tensor:
     """Own rows' results, joined with what others' mirrors have made; mirrors' leave as soon as they are computed."""
     blocks: dict[int, Tensor] = {}
-    computed = _computed(_Journey(exchange, exchange.calls.forward(), overlap), groups, rows, work, blocks)
+    computed = _computed(_Journey(exchange, exchange.calls.next_tag(), overlap), groups, rows, work, blocks)
     own = [number for number, group in enumerate(groups) if not group.pushed]
     (mirrors,) = set(range(len(groups))) - set(own)
     made = list(islice(computed, mirrors + 1))
@@ -110,10 +111,10 @@ class _Journey:
 
     def __init__(self, exchange: TeamExchange, tag: int, overlap: bool) -> None:
         self._exchange, self._tag, self._overlap = exchange, tag, overlap
-        self._coming: Iterator[tuple[int, Tensor]] = iter(())
+        self._coming: Coming = iter(())
         self._come: dict[int, Tensor] = {}
         self._left = len(exchange.senders)
-        self._returning: Iterator[tuple[int, Tensor]] | None = None
+        self._returning: Coming | None = None
         self._not_sent: dict[int, Tensor] = {}
         self._for_own: list[tuple[NDArray[np.int64], Tensor]] = []
 
@@ -143,7 +144,7 @@ class _Journey:
         """Send a worker the gradients of its rows."""
         self._ask(gradient)
         if self._overlap:
-            self._exchange.send_block(worker, gradient, Calls.backward(self._tag))
+            self._exchange.send_block(worker, gradient, Calls.answer_to(self._tag))
         else:
             self._not_sent[worker] = gradient
 
@@ -155,7 +156,7 @@ class _Journey:
         """Own rows' gradients, with what groups and others add to them."""
         returning = self._ask(own)
         for worker, gradient in self._not_sent.items():
-            self._exchange.send_block(worker, gradient, Calls.backward(self._tag))
+            self._exchange.send_block(worker, gradient, Calls.answer_to(self._tag))
         self._exchange.depart(own)
         own = own.clone()
         for rows, gradient in self._for_own:
@@ -164,10 +165,10 @@ class _Journey:
         self._not_sent, self._for_own, self._returning = {}, [], None  # autograd keeps the journey as long as the graph
         return own
 
-    def _ask(self, like: Tensor) -> Iterator[tuple[int, Tensor]]:
+    def _ask(self, like: Tensor) -> Coming:
         """Ask for others' gradients, before anything is sent or waited for."""
         if self._returning is None:
-            self._returning = self._exchange.receive_for_own(like, Calls.backward(self._tag))
+            self._returning = self._exchange.receive_for_own(like, Calls.answer_to(self._tag))
         return self._returning
 
 

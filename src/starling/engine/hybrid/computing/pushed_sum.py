@@ -42,7 +42,7 @@ def sum_and_push(together: TeamSum, rows: Tensor) -> Tensor:
         replace(together, split=own, factors=replace(c, row=c.row[:owned])),
         replace(together, split=mirrors, factors=replace(c, row=c.row[owned:], own=c.own[:0])),
     )
-    result: Tensor = applied(_SumAndPush, rows, pushed, calls.forward(), calls.forward())
+    result: Tensor = applied(_SumAndPush, rows, pushed, calls.next_tag(), calls.next_tag())
     return result
 
 
@@ -50,7 +50,7 @@ class _SumAndPush(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, pushed: PushedSum, pull: int, push: int) -> Tensor:
         own, mirrors, exchange, x = pushed.own, pushed.mirrors, pushed.exchange, x.detach()
-        ctx.pushed, ctx.pull, ctx.push, ctx.stored = pushed, Calls.backward(pull), Calls.backward(push), x.dtype
+        ctx.pushed, ctx.pull, ctx.push, ctx.stored = pushed, pull, push, x.dtype
         coming, left = own.start(x, pull), len(exchange.senders)
         partial, out = mirrors.inner(x), own.inner(x)
         returning = exchange.receive_for_own(out, push)
@@ -70,11 +70,12 @@ class _SumAndPush(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         own, mirrors, exchange = ctx.pushed.own, ctx.pushed.mirrors, ctx.pushed.exchange
+        pull, push = Calls.answer_to(ctx.pull), Calls.answer_to(ctx.push)
         traffic, width = exchange.traffic, gradient.shape[1]
         given = traffic.all_own(gradient.contiguous())  # those that are no destinations have none
-        coming = exchange.receive_mirrors(given, ctx.push)
-        returning = exchange.receive_for_own(given, ctx.pull)
-        exchange.send_own(given, ctx.push)
+        coming = exchange.receive_mirrors(given, push)
+        returning = exchange.receive_for_own(given, pull)
+        exchange.send_own(given, push)
         of_mirrors = gradient.new_empty(traffic.rows, width)
         if not own.overlap:
             exchange.fill_mirrors(of_mirrors, coming)
@@ -82,7 +83,7 @@ class _SumAndPush(Function):
         blocks = {peer: own.mirrors_gradient(peer, given) for peer in exchange.senders}
         theirs = exchange.fill_mirrors(of_mirrors, coming)[traffic.owned :]
         for peer, block in blocks.items():
-            exchange.send_block(peer, mirrors.mirrors_gradient(peer, theirs, block), ctx.pull)
+            exchange.send_block(peer, mirrors.mirrors_gradient(peer, theirs, block), pull)
         exchange.depart(rows)
         rows += mirrors.own_gradient(theirs)
         exchange.add_for_own(rows, returning)

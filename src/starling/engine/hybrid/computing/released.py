@@ -25,10 +25,11 @@ from torch.autograd.function import once_differentiable
 from starling.engine.hybrid.computing.block_work import BlockWork
 from starling.engine.hybrid.computing.departures import Departures
 from starling.engine.hybrid.computing.row_blocks import cut_blocks, touched
-from starling.engine.hybrid.computing.team_sum import Blocks, TeamSum
+from starling.engine.hybrid.computing.team_sum import TeamSum
 from starling.engine.hybrid.messages.additions import Additions
 from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.row_messages import Coming
 from starling.kernels.adjacency import NO_ROWS
 from starling.nn.ops.arrays import applied
 from starling.nn.row_work import Node, RowWork
@@ -49,10 +50,10 @@ class Handover:
 
     bounds: NDArray[np.int64]
     tag: int | None = None
-    coming: Blocks = field(default_factory=lambda: iter(()))
+    coming: Coming = field(default_factory=lambda: iter(()))
     gradient: Tensor | None = None
     additions: Additions | None = None
-    returning: Blocks = field(default_factory=lambda: iter(()))
+    returning: Coming = field(default_factory=lambda: iter(()))
 
 
 @dataclass(eq=False)
@@ -98,10 +99,10 @@ def release(
     blocks = BlockWork(work, bounds, layout, recorded=torch.is_grad_enabled())
     tag = before.tag if before is not None else None
     if tag is None and aggregate is None:
-        tag = together.exchange.calls.forward()
+        tag = together.exchange.calls.next_tag()
     after = Handover(bounds)
     if ahead is not None and together.overlap:
-        after.tag = ahead.calls.forward()
+        after.tag = ahead.calls.next_tag()
     job = _Release(together, blocks, tag, before, after, ahead if together.overlap else None)
     made = applied(_Released, job, aggregate, len(tensors), *tensors, *work.weights)
     return blocks.made.node(dict(enumerate(made)), job.after)
@@ -161,7 +162,7 @@ class _Onward:
         for peer, theirs in coming:
             self._run(together.take(additions, peer, theirs).tolist(), sums)
 
-    def _coming(self, x: Tensor) -> Blocks:
+    def _coming(self, x: Tensor) -> Coming:
         """Others' rows, after own ones were sent, by the release before this one or now."""
         job = self._job
         if job.before is not None and job.before.tag is not None:
@@ -194,8 +195,8 @@ class _Back:
 
     def __init__(self, job: _Release) -> None:
         self._job, self._exchange, gradient = job, job.sum.exchange, job.work.sum_gradient
-        self._tag = Calls.backward(job.tag or 0)
-        self._coming: Blocks = iter(())
+        self._tag = Calls.answer_to(job.tag or 0)
+        self._coming: Coming = iter(())
         made_of = {}
         if gradient is not None:  # asked for before anything is sent or waited for
             self._coming = self._exchange.receive_for_own(gradient, self._tag)

@@ -7,7 +7,6 @@ with ``--overlap off`` the same sums are made after everything has come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +22,9 @@ from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges
 from starling.engine.hybrid.messages.additions import Additions
 from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.hybrid.messages.exchange import TeamExchange
+from starling.engine.hybrid.messages.row_messages import Coming
 from starling.kernels.spmm import Coefficients, weighted_sum
 from starling.nn.ops.arrays import accumulator, rows
-
-Blocks = Iterator[tuple[int, Tensor]]
-"""(worker, its rows that are mirrored here)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +38,7 @@ class TeamSum:
 
     # ---- forward ----
 
-    def start(self, x: Tensor, tag: int, *, counted: bool = True) -> Blocks:
+    def start(self, x: Tensor, tag: int, *, counted: bool = True) -> Coming:
         """Ask for others' rows and send own ones; what comes, as it comes, or without overlap when all is here."""
         coming = self.exchange.receive_mirrors(x, tag, counted=counted)
         self.exchange.send_own(x, tag)
@@ -81,7 +78,7 @@ class TeamSum:
         scale = self.factors.source[self.exchange.traffic.mirrors_of(peer)]
         return additions.take(peer, self._partial(self.split.peers[peer], scale, block), lasting=True)
 
-    def whole(self, x: Tensor, blocks: Blocks) -> Tensor:
+    def whole(self, x: Tensor, blocks: Coming) -> Tensor:
         """All of it."""
         out = self.inner(x)
         additions = self.additions(out)
@@ -164,7 +161,7 @@ class SumTogether(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         """Their gradients → those of own rows."""
-        team_sum, tag = ctx.sum, Calls.backward(ctx.tag)
+        team_sum, tag = ctx.sum, Calls.answer_to(ctx.tag)
         exchange = team_sum.exchange
         coming = exchange.receive_for_own(gradient, tag)
         own = None if team_sum.overlap else team_sum.own_gradient(gradient)

@@ -13,12 +13,13 @@ from torch import Tensor
 from starling.engine.hybrid.computing.grouped_rows import compute_and_push, compute_by_groups, then_by_groups
 from starling.engine.hybrid.computing.pushed_sum import sum_and_push
 from starling.engine.hybrid.computing.released import has_left, release, worth_releasing
-from starling.engine.hybrid.computing.team_sum import Blocks, SumTogether, TeamSum
+from starling.engine.hybrid.computing.team_sum import SumTogether, TeamSum
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.layers.row_groups import RowGroup, rows_follow_one_another
 from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.engine.hybrid.messages.push_softmax import SoftmaxPush
 from starling.engine.hybrid.messages.pushes import MaxPush, Push, SumPush
+from starling.engine.hybrid.messages.row_messages import Coming
 from starling.kernels.spmm import Coefficients
 from starling.nn.gather import Copy, Gather, Reduce
 from starling.nn.ops.arrays import accumulator, applied, array, has_kernels
@@ -64,7 +65,7 @@ class TeamView(View):
         return unmasked(whole) if reduce == "max" else whole
 
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
-        """Blocks of rows go on as soon as they are complete: of sums split by owners, or groups of any other gather's rows.
+        """Coming of rows go on as soon as they are complete: of sums split by owners, or groups of any other gather's rows.
 
         The latter where every group is one stretch of rows, with all their in-edges here.
         """
@@ -81,11 +82,11 @@ class TeamView(View):
         following = work.reader.exchange if work.reader is not None else None
         return release(together, node, work, known, following if isinstance(following, TeamExchange) else None)
 
-    def linear(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
+    def sum_copies(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
         """A sum or mean of copied rows, split by who owns the source; on a vertex-cut joined with others' sums."""
         together = self._together(gather, reduce, rows)
         if together is None:
-            return super().linear(gather, reduce, rows)
+            return super().sum_copies(gather, reduce, rows)
         if self._is_known(rows):
             partial = together.whole(rows, _here_already(together.exchange))
         elif self.is_constant(rows):
@@ -93,7 +94,7 @@ class TeamView(View):
         elif self.exchange.spread:
             return sum_and_push(together, rows)
         else:
-            partial = applied(SumTogether, rows, together, together.exchange.calls.forward())
+            partial = applied(SumTogether, rows, together, together.exchange.calls.next_tag())
         return self.exchange.push_sum(partial)
 
     def on_lists(self, rows: Tensor, work: ListWork) -> tuple[Tensor, ...]:
@@ -141,11 +142,11 @@ def _sum_once(together: TeamSum, x: Tensor) -> Tensor:
     for first in range(0, x.shape[1], _COLUMNS_AT_ONCE):
         columns = slice(first, first + _COLUMNS_AT_ONCE)
         piece = x[:, columns].contiguous()
-        out[:, columns] = together.whole(piece, together.start(piece, together.exchange.calls.forward(), counted=first == 0))
+        out[:, columns] = together.whole(piece, together.start(piece, together.exchange.calls.next_tag(), counted=first == 0))
     return out
 
 
-def _here_already(exchange: TeamExchange) -> Blocks:
+def _here_already(exchange: TeamExchange) -> Coming:
     """Input rows of mirrors that were fetched when the run began."""
     assert exchange.known is not None
     offsets, mirrors = exchange.traffic.mirror_offsets, exchange.known[1]

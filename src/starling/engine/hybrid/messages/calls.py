@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from starling.comm.tags import CALLS, Channel, make_tag
+from starling.comm.tags import CALLS, Channel, channel_of, describe_tag, make_tag
 
 
 @dataclass(eq=False)
@@ -15,8 +15,8 @@ class Calls:
     channel: Channel = Channel.FORWARD
     _next: int = 0
 
-    def forward(self) -> int:
-        """The tag of the next forward message."""
+    def next_tag(self) -> int:
+        """The tag of the next message."""
         self._next += 1
         if self.channel == Channel.SETUP:  # it has no steps, and there is no end to what a run may ask for as it begins
             further, call = divmod(self._next, CALLS)
@@ -24,6 +24,8 @@ class Calls:
         return make_tag(self.channel, self.step, self._next)
 
     @staticmethod
-    def backward(tag: int) -> int:
-        """The tag of the message that answers a forward one in the backward pass."""
+    def answer_to(tag: int) -> int:
+        """The tag of the message that answers one of the forward pass in the backward pass."""
+        if channel_of(tag) != Channel.FORWARD:
+            raise ValueError(f"only messages of the forward pass are answered, got {describe_tag(tag)}")
         return tag | make_tag(Channel.BACKWARD, 0, 0)

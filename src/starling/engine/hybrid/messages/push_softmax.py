@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from starling.engine.hybrid.messages.pushes import Push
+from starling.engine.hybrid.messages.row_messages import RowMessages
 from starling.nn.ops.arrays import split_columns
-
-if TYPE_CHECKING:
-    from starling.engine.hybrid.messages.exchange import TeamExchange
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class SoftmaxPush(Push):
     Head h's columns are the h-th of H equal stretches of the first `node_columns`, and of the others.
     """
 
-    def __init__(self, exchange: TeamExchange, like: tuple[Tensor, Tensor], node_columns: int) -> None:
+    def __init__(self, exchange: RowMessages, like: tuple[Tensor, Tensor], node_columns: int) -> None:
         super().__init__(exchange)
         rows, log_sum = like
         narrow = exchange.wire == "bfloat16" and rows.dtype == torch.float32

@@ -8,8 +8,8 @@ while these messages fly. What several workers have made of one row is joined in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,22 +17,17 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.row_messages import Coming, RowMessages
 from starling.nn.ops.arrays import applied
-
-if TYPE_CHECKING:
-    from starling.engine.hybrid.messages.exchange import TeamExchange
-
-Blocks = Iterator[tuple[int, Tensor]]
-"""(worker, rows)."""
 
 
 class Push(ABC):
     """One push of one layer. Mirrors' tensors have a row for each mirror, owners' one for each own row."""
 
-    def __init__(self, exchange: TeamExchange) -> None:
-        self.exchange, self.tag = exchange, exchange.calls.forward()
-        self.coming: Blocks = iter(())
-        self.returning: Blocks = iter(())
+    def __init__(self, exchange: RowMessages) -> None:
+        self.exchange, self.tag = exchange, exchange.calls.next_tag()
+        self.coming: Coming = iter(())
+        self.returning: Coming = iter(())
 
     def start(self, *mirrors: Tensor) -> Tensor:
         """Send what mirrors have made; a token for `finish`."""
@@ -97,7 +92,7 @@ class Push(ABC):
     @property
     def back(self) -> int:
         """The tag of the way back."""
-        return Calls.backward(self.tag)
+        return Calls.answer_to(self.tag)
 
 
 class RowsPush(Push):

@@ -144,10 +144,10 @@ class BatchCutter:
         return Csr(offsets, np.concatenate(neighbours)[spread], spread), tuple(entries)
 
     def _swap(self, lists: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        return self._team.swap_lists(self._calls.forward(), lists)
+        return self._team.swap_lists(self._calls.next_tag(), lists)
 
     def _everywhere(self, values: NDArray[Any]) -> list[NDArray[np.int64]]:
-        return self._team.all_lists(self._calls.forward(), np.asarray(values, np.int64))
+        return self._team.all_lists(self._calls.next_tag(), np.asarray(values, np.int64))
 
 
 class _Places:

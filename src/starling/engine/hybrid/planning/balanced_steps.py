@@ -169,23 +169,23 @@ def _by_holder(
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """For every worker: rows of its own that are wanted here, and which of `foreign` they are. Everybody answers what it holds."""
     order = np.argsort(held)
-    asked = team.all_lists(calls.forward(), foreign)
+    asked = team.all_lists(calls.next_tag(), foreign)
     answers = []
     for positions in asked:
         place = np.minimum(np.searchsorted(held[order], positions), max(len(held) - 1, 0))
         found = np.flatnonzero(held[order][place] == positions) if len(held) else np.empty(0, np.int64)
         answers.append((order[place[found]] if len(held) else found, found))
-    rows = team.swap_lists(calls.forward(), [rows for rows, _ in answers])
-    index = team.swap_lists(calls.forward(), [index for _, index in answers])
+    rows = team.swap_lists(calls.next_tag(), [rows for rows, _ in answers])
+    index = team.swap_lists(calls.next_tag(), [index for _, index in answers])
     return list(zip(rows, index, strict=True))
 
 
 def fetch_rows(team: Team, calls: Calls, wanted: Sequence[NDArray[np.int64]], table: Features | NDArray[Any]) -> NDArray[Any]:
     """Rows of everybody's tables, `wanted[w]` of worker w's, by worker. Numbers travel as their bits, 8 bytes each."""
-    asked = team.swap_lists(calls.forward(), list(wanted))
+    asked = team.swap_lists(calls.next_tag(), list(wanted))
     given = [table.rows(rows) if isinstance(table, Features) else np.ascontiguousarray(table[rows]) for rows in asked]
     kind, shape = given[0].dtype, given[0].shape[1:]
     bits = f"i{kind.itemsize}"
-    got = team.swap_lists(calls.forward(), [rows.reshape(-1).view(bits).astype(np.int64) for rows in given])
+    got = team.swap_lists(calls.next_tag(), [rows.reshape(-1).view(bits).astype(np.int64) for rows in given])
     whole = np.concatenate(got).astype(bits).view(kind)
     return whole.reshape(-1, *shape) if shape else whole

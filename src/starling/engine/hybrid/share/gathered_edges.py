@@ -53,7 +53,7 @@ def _blocks(graph: WorkerGraph, team: Team, calls: Calls) -> Iterator[NDArray[An
         rows = np.searchsorted(lists.offsets, entries, side="right") - 1
         sources = graph.position[lists.neighbours[entries]]
         mine = np.concatenate([lists.edge[entries] - start, sources, graph.position[rows]])
-        told = team.swap_lists(calls.forward(), [mine if peer == 0 else nobody for peer in range(team.size)])
+        told = team.swap_lists(calls.next_tag(), [mine if peer == 0 else nobody for peer in range(team.size)])
         yield _pairs(told, stop - start, index_type(graph.manifest.nodes)) if team.rank == 0 else None
 
 

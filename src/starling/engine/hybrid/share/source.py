@@ -74,7 +74,7 @@ class WorkerSource(NodeRows):
 
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """The sum of arrays over all workers; everybody asks in the same order."""
-        summed: NDArray[Any] = self.team.all_sum(self.calls.forward(), torch.from_numpy(np.array(values))).numpy()
+        summed: NDArray[Any] = self.team.all_sum(self.calls.next_tag(), torch.from_numpy(np.array(values))).numpy()
         return summed
 
     def name_of(self, row: int) -> str:
@@ -159,7 +159,7 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     splits = {name: np.flatnonzero(graph.node_column(name)) for name in SPLITS if name in manifest.node_tables}
 
     def total(values: NDArray[Any]) -> NDArray[Any]:
-        return team.all_sum(calls.forward(), torch.from_numpy(values)).numpy()
+        return team.all_sum(calls.next_tag(), torch.from_numpy(values)).numpy()
 
     features = prepared(raw_features(graph, request.by_type), request, splits.get("train", np.empty(0, np.int64)), total)
     names = [*request.edge_tables, *(name for name in request.optional_tables if name in manifest.edge_tables)]
