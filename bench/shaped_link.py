@@ -72,7 +72,8 @@ def table(lines: list[dict[str, Any]]) -> str:
         medians = {label: statistics.median(s for line in group for s in line["seconds"]) for label, group in found.items()}
         for label, group in found.items():
             sent, gain = group[-1]["bytes_sent_per_epoch"] / 2**20, medians["boundary 1"] / medians[label]
-            known = f"{medians[label]:.2f} | {gain:.2f} | {sent:.1f} | {PAPER.get(label, '') if group[-1]['workers_count'] == 4 else ''}"
+            claimed = PAPER.get(label, "") if group[-1]["workers_count"] == 4 else ""
+            known = f"{medians[label]:.2f} | {gain:.2f} | {sent:.1f} | {claimed}"
             out.append(f"| {setting} | {rate} | {label} | {known} |")
     return "\n".join(out)
 
