@@ -37,11 +37,33 @@ def freed_memory_given_back() -> Iterator[None]:
         _give_back_from(_given_back[0])
 
 
-def release_freed_memory() -> None:
-    """Give back what is free now: after loading, whose temporary arrays no step will ask for again."""
+def release_freed_memory(at_least: int = 0) -> None:
+    """Give back what is free now, if it is so many bytes: after loading, whose temporary arrays no step will ask for again.
+
+    Pages that are asked for again come zeroed, a tenth of a second for some hundred megabytes.
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
+    if trim is not None and freed_bytes() >= at_least:
         trim(0)
+
+
+def freed_bytes() -> int:
+    """Freed memory that is kept; 0 where the C library does not tell."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        return 0
+    ask.restype = _HeapCounts
+    free: int = ask().fordblks
+    return free
+
+
+class _HeapCounts(ctypes.Structure):
+    """glibc's ``struct mallinfo2``; `fordblks` are the bytes of free blocks."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+    )
 
 
 def _give_back_from(size: int) -> None:

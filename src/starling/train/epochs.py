@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
+from starling.core.allocator import release_freed_memory
 from starling.core.memory import peak_rss_bytes, rss_bytes
 from starling.engine.fill import FilledBatch
 from starling.train.averaging.parts_work import PartsWork
@@ -13,6 +14,9 @@ from starling.train.journal import Journal
 from starling.train.learning import Learning
 from starling.train.results import EpochRecord, WorkerRecord
 from starling.train.steps import Steps
+
+_WORTH_RELEASING = 1 << 28
+"""Bytes of training's freed arrays, among which evaluation's might find no room: beside them they would be the peak."""
 
 
 class EpochLoop:
@@ -70,6 +74,8 @@ class EpochLoop:
         workers = self._work.with_stages(journal.of_team(epoch, mine), epoch)
         due = epoch % self._settings.evaluate_every == 0 or epoch == self._settings.epochs
         self._team.phase.enter(f"evaluation after epoch {epoch}")
+        if due:
+            release_freed_memory(_WORTH_RELEASING)
         scores = self._work.scores(model, self._setup.task.score) if due else None
         if scores is not None:
             journal.keep_if_best(epoch, scores)
