@@ -123,7 +123,7 @@ def test_a_worker_whose_end_nobody_saw_is_the_last_to_blame() -> None:
 
 
 def test_only_a_lost_peer_is_known() -> None:
-    assert "Worker 0 of 4 (step of 0) failed: the cause of 0." in blamed(
+    assert "Worker 0 of 4 (step of 0) had to stop: the cause of 0." in blamed(
         report(0, 5.0, "lost", peer=1), exits={0: 1}, done={1, 2, 3}
     )
 

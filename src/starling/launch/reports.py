@@ -74,7 +74,7 @@ class Report:
             return InputError(self.cause)
         what = {
             "raised": f"failed: {self.cause}",
-            "lost": f"failed: {self.cause}",
+            "lost": f"had to stop: {self.cause}",
             "silent": self.cause,
             "stopped": self.cause,
             "interrupted": "was interrupted (SIGINT)",
