@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from starling.core.errors import InputError
 from starling.nn.graph import LocalGraph
+from starling.nn.layer import Layer
 from starling.nn.layers.dense import NGNN, Dense
 from starling.nn.layers.gat import GAT, GATE, GATv2
 from starling.nn.layers.gcn import GCN
@@ -16,6 +17,7 @@ from starling.nn.layers.relational_gcn import RelationalGCN
 from starling.nn.layers.rgcn import RGCN
 from starling.nn.layers.sage import SAGE, LstmSAGE
 from starling.nn.layers.sgc import SGC
+from starling.nn.stack import Stack, StackSettings
 from starling.nn.view import View
 from tests.nn.graphs import edge_index, make, rows
 
@@ -271,3 +273,30 @@ def test_impossible_layers_say_so() -> None:
         GCN(3, 2)(View(bare), rows(graph, 3))
     with pytest.raises(InputError, match="got 5"):
         SAGE(3, 2)(View(bare), rows(graph, 3)[:5])
+
+
+class Gated(GIN):
+    """A layer of one's own whose bias counts for a part of a row, and only for some rows."""
+
+    def __init__(self, fan_in: int, fan_out: int) -> None:
+        super().__init__(fan_in, fan_out)
+        self.bias = nn.Parameter(torch.zeros(fan_out))
+
+
+@pytest.mark.parametrize(
+    ("layer", "still"),
+    [
+        (GCN(3, 4), "bias"),
+        (SAGE(3, 4), "bias"),
+        (GATv2(3, 4), "bias"),
+        (GIN(3, 4), "second.bias"),
+        (Gated(3, 4), "second.bias"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
+)
+def test_only_what_is_added_to_every_row_stands_still_before_a_batch_norm(layer: Layer, still: str) -> None:
+    """`bias` by name alone says nothing of where a layer adds it."""
+    stack = Stack(3, 2, StackSettings(hidden=4, layers=2, norm="batch"), lambda _in, _out, last: GCN(4, 2) if last else layer)
+    fixed = {name for name, weight in stack.graph_layers[0].named_parameters() if not weight.requires_grad}
+    assert fixed == {still}
+    assert all(weight.requires_grad for weight in stack.graph_layers[1].parameters())

@@ -26,6 +26,8 @@ class Layer(nn.Module, ABC):
     row_by_row: ClassVar[bool] = False
     """True where `transform` and `update` give each row by itself, of a node reading the destinations' `own` alone: then a team
     may call them for some rows at a time, as soon as these are there."""
+    ends_with_bias: ClassVar[bool] = False
+    """True where `bias` is added, as it is, to every row that `update` gives."""
 
     def __init__(self, fan_in: int, fan_out: int, reduce: Reduce) -> None:
         super().__init__()
@@ -37,7 +39,8 @@ class Layer(nn.Module, ABC):
     @property
     def added_last(self) -> nn.Parameter | None:
         """What is added to every row at the end, which a batch norm behind takes away again."""
-        return getattr(self, "bias", None)
+        bias: nn.Parameter | None = self.bias if self.ends_with_bias else None  # type: ignore[assignment]
+        return bias
 
     @abstractmethod
     def transform(self, view: View, h: Tensor) -> Node:

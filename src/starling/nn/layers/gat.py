@@ -20,6 +20,7 @@ class Heads(Layer):
     """What the attention layers share: H heads of F columns, concatenated (fan_out = H · F) or averaged (fan_out = F)."""
 
     row_by_row = True
+    ends_with_bias = True
 
     def __init__(
         self, fan_in: int, fan_out: int, heads: int, average: bool, self_loop: bool, slope: float, attention_dropout: float

@@ -19,6 +19,7 @@ class GCN(Layer):
     """A graph convolution; with `edge_weights` A holds the graph's weights and D their sums."""
 
     row_by_row = True
+    ends_with_bias = True
 
     def __init__(self, fan_in: int, fan_out: int, *, edge_weights: bool = False) -> None:
         super().__init__(fan_in, fan_out, "sum")

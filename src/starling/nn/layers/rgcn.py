@@ -19,6 +19,7 @@ class RGCN(Layer):
     """A relational convolution."""
 
     row_by_row = True
+    ends_with_bias = True
 
     def __init__(self, fan_in: int, fan_out: int, relations: int, *, bases: int = 0, blocks: int = 0) -> None:
         super().__init__(fan_in, fan_out, "mean")

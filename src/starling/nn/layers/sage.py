@@ -24,6 +24,7 @@ class SAGE(Layer):
     """
 
     row_by_row = True
+    ends_with_bias = True
 
     def __init__(
         self, fan_in: int, fan_out: int, *, aggregate: Literal["mean", "max"] = "mean", edge_weights: bool = False
