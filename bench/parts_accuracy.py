@@ -10,7 +10,7 @@ The 525 runs take about two hours of one core. Every run is a line of results/pa
 there already is not run again, so the script may be stopped at any time. The table goes into docs/engine.md. Teams are threads of
 one process (comm/in_process.py): the engine's own code and messages without the cost of starting processes, whose losses have the
 same bits (tests/train/test_sync.py). At p = 0.1 one worker computes all parts, which gives what a worker a part gives
-(tests/engine/hybrid/test_boundary.py).
+(tests/engine/hybrid/planning/test_boundary.py).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_g
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import take_all
 from starling.store.parts import Parts
-from tests.engine.hybrid.test_worker_graph import EDGE_PART, OWNER, PAIRS
+from tests.engine.hybrid.share.test_worker_graph import EDGE_PART, OWNER, PAIRS
 from tests.support.parts import Case, build
 
 
