@@ -29,7 +29,7 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.planning.active import ActiveSet
-from starling.engine.hybrid.planning.whole_lists import LayerInPlace
+from starling.engine.hybrid.planning.edges_in_place import LayerInPlace
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.frontier import FrontierPool
@@ -39,6 +39,7 @@ from starling.kernels.sampling import take_all
 from starling.kernels.spmm import plain_sum, weighted_sum
 from starling.nn.gather import Attention, Copy
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
+from starling.nn.later_graph import Unlisted
 from starling.nn.view import View
 from starling.plan.batch import Block
 from starling.store.parts import open_parts
@@ -77,7 +78,7 @@ def graph_of(layer: WorkerLayer) -> LocalGraph:
     if graph is None:
         sources = len(layer.rows)
         rows = {"looped": NO_LOOPS, "position": torch.arange(sources)}
-        graph = layer.edges.graph(sources, layer.outputs, {}, rows, lambda block: listed(block, sources))
+        graph = layer.edges.graph(Unlisted(sources, layer.outputs, {}, rows), lambda block: listed(block, sources))
         layer.__dict__["_bench_graph"] = graph
     return graph
 

@@ -12,7 +12,7 @@ import torch
 
 from starling.comm.in_process import run_threads
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.embeddings import EMBEDDINGS, ROWS
 from starling.train.results import EpochRecord, Nobody, TrainResult
 from starling.train.run_directory import METRICS, MODEL, SUMMARY

@@ -11,7 +11,7 @@ import pytest
 from starling.store.graph import Graph
 from starling.train.checkpoint_directory import Checkpoint
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.embeddings import EMBEDDINGS
 from tests.engine.hybrid.runs import small_graph, unequal_parts
 from tests.engine.hybrid.test_typed import build, cuts

@@ -20,7 +20,7 @@ from starling.store.graph import create_graph
 from starling.stream.readers.open import open_inputs
 from starling.train import epochs, journal
 from starling.train.config import CONFIG, RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.results import EpochRecord, Scores, TrainResult
 from starling.train.work import OwnWork
 from tests.support.data import real_graph

@@ -23,7 +23,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 def with_choice(layers: list[Any], auto: bool, worker_memory: int | None, *, quiet: bool) -> list[Any]:
     """Layers of settings with the plan's beneath what the user has given."""
-    from starling.train.config_layers import merged
+    from starling.train.config_tables import merged
 
     if not auto:
         raise InputError(

@@ -10,7 +10,7 @@ import typer
 from starling.cli.advice import advise
 from starling.cli.auto import with_choice
 from starling.cli.flags import Json, Quiet
-from starling.cli.given_layers import given_layers
+from starling.cli.given_tables import given_tables
 from starling.cli.output import print_json
 from starling.cli.train_facts import print_result
 from starling.cli.train_progress import training_progress
@@ -355,7 +355,7 @@ def train(
         },
         "sync": {"name": sync, "staleness": staleness, "in_flight": in_flight, "every": every, "correct": correct},
     }
-    tables = given_layers(config, flags, setting or [])
+    tables = given_tables(config, flags, setting or [])
     if resume:
         _check_resume(run, config=config is not None, auto=auto or worker_memory is not None)
     if auto or worker_memory is not None:
@@ -378,7 +378,7 @@ def _check_resume(run: Path | None, *, config: bool, auto: bool) -> None:
 def _fit(layers: list[dict[str, dict[str, Any]]], run: Path | None, *, resume: bool, quiet: bool) -> TrainResult:
     from starling.launch.trainer import Trainer
     from starling.train.config import RunConfig
-    from starling.train.config_layers import merged
+    from starling.train.config_tables import merged
 
     with training_progress(quiet=quiet) as watch:
         if resume and run is not None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Record
 
 Kind = TypeVar("Kind", bound=Record)
+Whole = Annotated[int, Field(ge=1)]
+"""A number of things of which there is at least one."""
 
 
 class Choice(Record):

@@ -38,7 +38,7 @@ def freed_memory_given_back() -> Iterator[None]:
 
 
 def release_freed_memory(at_least: int = 0) -> None:
-    """Give back what is free now, if it is so many bytes: after loading, whose temporary arrays no step will ask for again.
+    """Give back what is free now, if the heap has so many bytes of holes: temporary arrays that nothing will soon ask for again.
 
     Pages that are asked for again come zeroed, a tenth of a second for some hundred megabytes.
     """
@@ -48,7 +48,7 @@ def release_freed_memory(at_least: int = 0) -> None:
 
 
 def freed_bytes() -> int:
-    """Freed memory that is kept; 0 where the C library does not tell."""
+    """Of the heap's holes, whether their pages were given back or not; 0 where the C library does not tell."""
     ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if ask is None:
         return 0

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from starling.nn.gather import Attention, ByRelation, Copy, Gather, PairAttention
 from starling.nn.graph import LocalGraph
-from starling.nn.later_graph import GraphInPlace
+from starling.nn.later_graph import GraphInPlace, Unlisted
 
 Places: TypeAlias = "slice | Tensor"
 
@@ -85,10 +85,9 @@ def excerpt(graph: LocalGraph, rows: NDArray[np.int64], sources: NDArray[np.int6
 
 def _in_place(graph: GraphInPlace, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> GraphInPlace:
     """A graph of some destinations whose edges are not listed, either."""
-    some = graph.where.excerpt(rows, sources)
-    size = (len(sources), int(np.searchsorted(rows, graph.outputs)), some.lists.entries)
-    tables = _row_tables(graph, _as_places(rows, graph), _as_places(sources, graph))
-    return GraphInPlace(*size, graph.edge_tables, tables, lambda: excerpt(graph.listed, rows, sources).graph, some)
+    some, tables = graph.where.excerpt(rows, sources), _row_tables(graph, _as_places(rows, graph), _as_places(sources, graph))
+    known = Unlisted(len(sources), int(np.searchsorted(rows, graph.outputs)), graph.edge_tables, tables)
+    return GraphInPlace(known, some.lists.entries, lambda: excerpt(graph.listed, rows, sources).graph, some)
 
 
 def _row_tables(graph: LocalGraph, rows: Places, sources: Places) -> dict[str, Tensor | None]:

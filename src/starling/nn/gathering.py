@@ -46,7 +46,7 @@ class Gathering:
     def reduce(self, gather: Gather, reduce: Reduce, rows: Tensor) -> Reduced:
         """Reduce what comes along each edge: rows of all sources [S, F] → [D, F']. Of copies these are maxima."""
         if isinstance(gather, Copy):
-            assert reduce == "max", "sums of copies are the view's (`View.linear`)"
+            assert reduce == "max", "sums of copies are the view's (`View.sum_copies`)"
             return self._max(rows), None
         if isinstance(gather, Attention):
             return self._attention(gather, rows)

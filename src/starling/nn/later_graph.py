@@ -7,6 +7,7 @@ edges in the lists of a larger graph (`GraphInPlace`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -19,25 +20,24 @@ from starling.kernels.adjacency import Lists
 from starling.nn.graph import LocalGraph
 
 
-class LaterGraph(LocalGraph):
-    """A local graph that is `listed` when something first asks for its edges; until then it has its `row_tables`.
+@dataclass(frozen=True, eq=False)
+class Unlisted:
+    """What is known of a local graph before its edges are listed; `edge_tables` are those of the graph that it is a piece of."""
 
-    `edge_tables` say which tables its edges have.
-    """
+    sources: int
+    outputs: int
+    edge_tables: Mapping[str, Tensor]
+    row_tables: Mapping[str, Tensor | None]
+
+
+class LaterGraph(LocalGraph):
+    """A local graph that is `listed` when something first asks for its edges; until then it has what is `known`."""
 
     edge_tables: Mapping[str, Tensor]
 
-    def __init__(
-        self,
-        sources: int,
-        outputs: int,
-        edges: int,
-        edge_tables: Mapping[str, Tensor],
-        row_tables: Mapping[str, Tensor | None],
-        listed: Callable[[], LocalGraph],
-    ) -> None:
-        known = {"sources": sources, "outputs": outputs, "edge_tables": edge_tables, **row_tables}
-        for name, value in {**known, "_edges": edges, "_list": listed}.items():
+    def __init__(self, known: Unlisted, edges: int, listed: Callable[[], LocalGraph]) -> None:
+        size = {"sources": known.sources, "outputs": known.outputs, "_edges": edges}
+        for name, value in {**size, "edge_tables": known.edge_tables, **known.row_tables, "_list": listed}.items():
             object.__setattr__(self, name, value)
 
     @cached_property
@@ -144,21 +144,12 @@ class EdgesInPlace(Protocol):
 
 
 class GraphInPlace(LaterGraph):
-    """A local graph whose edges kernels read in place, none of them left out; `edge_tables` are those of the larger graph."""
+    """A local graph whose edges kernels read in place, none of them left out."""
 
     where: EdgesInPlace
 
-    def __init__(
-        self,
-        sources: int,
-        outputs: int,
-        edges: int,
-        edge_tables: Mapping[str, Tensor],
-        row_tables: Mapping[str, Tensor | None],
-        listed: Callable[[], LocalGraph],
-        where: EdgesInPlace,
-    ) -> None:
-        super().__init__(sources, outputs, edges, edge_tables, row_tables, listed)
+    def __init__(self, known: Unlisted, edges: int, listed: Callable[[], LocalGraph], where: EdgesInPlace) -> None:
+        super().__init__(known, edges, listed)
         object.__setattr__(self, "where", where)
 
     @property

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
+from starling.engine.hybrid.balanced_fill import BalancedFiller
 from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.planning.balanced_steps import BalancedFiller, TeamBalanced, balance_batches
+from starling.engine.hybrid.planning.balanced_steps import TeamBalanced, balance_batches
 from starling.engine.hybrid.planning.steps import FixedBatches, TeamTask
 from starling.engine.hybrid.planning.targets import fixed_batches
 from starling.engine.hybrid.share.source import WorkerSource

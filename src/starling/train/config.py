@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from starling.config.settings import Choice, checked
+from starling.config.settings import Choice, Whole, checked
 from starling.config.toml import Tables, read_tables, write_tables
 from starling.core.errors import InputError, nearest
 from starling.core.manifest import Record
@@ -27,7 +27,6 @@ from starling.train.sync_settings import SyncSettings
 from starling.train.tasks import TaskSettings
 from starling.train.team_settings import TeamSettings
 
-Whole = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 CONFIG = "config.toml"

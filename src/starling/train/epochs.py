@@ -16,7 +16,7 @@ from starling.train.results import EpochRecord, WorkerRecord
 from starling.train.steps import Steps
 
 _WORTH_RELEASING = 1 << 28
-"""Bytes of training's freed arrays, among which evaluation's might find no room: beside them they would be the peak."""
+"""Bytes of holes that training left, in which evaluation's larger arrays may find no room."""
 
 
 class EpochLoop:
@@ -74,7 +74,7 @@ class EpochLoop:
         workers = self._work.with_stages(journal.of_team(epoch, mine), epoch)
         due = epoch % self._settings.evaluate_every == 0 or epoch == self._settings.epochs
         self._team.phase.enter(f"evaluation after epoch {epoch}")
-        if due:
+        if due and self._setup.config.team.boundary < 1:  # it reads more of other parts than training: it would be the peak
             release_freed_memory(_WORTH_RELEASING)
         scores = self._work.scores(model, self._setup.task.score) if due else None
         if scores is not None:

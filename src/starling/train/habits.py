@@ -16,7 +16,7 @@ from starling.engine.hybrid.share.source import WorkerSource
 from starling.kernels.adjacency import Lists
 from starling.nn.gather import ByRelation, Copy, Gather, Reduce
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
-from starling.nn.later_graph import EdgesInPlace, GraphInPlace
+from starling.nn.later_graph import EdgesInPlace, GraphInPlace, Unlisted
 from starling.nn.ops.arrays import accumulator
 from starling.nn.reuse import Constants
 from starling.nn.view import Size, View
@@ -126,4 +126,4 @@ def _unlisted(kind: type[GraphInPlace], graph: LocalGraph, show: Callable[[], Lo
     edge_tables = {name: table for name, table in edge_tables.items() if table is not None}
     row_tables = {name: getattr(graph, name) for name in ("degree", "weighted_degree", "looped", "position")}
     where = _InPlace(graph.adjacency, np.arange(graph.edges))
-    return kind(graph.sources, graph.outputs, graph.edges, edge_tables, row_tables, show, where)
+    return kind(Unlisted(graph.sources, graph.outputs, edge_tables, row_tables), graph.edges, show, where)

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, ReduceLROnPlateau, StepLR
 
+from starling.config.settings import Whole
 from starling.core.errors import InputError
 from starling.core.manifest import Record
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 AtLeastZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
-Whole = Annotated[int, Field(ge=1)]
 
 _FIRST_LAYER = "graph_layers.0."
 

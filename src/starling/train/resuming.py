@@ -14,7 +14,7 @@ from starling.core.user_class import ClassPlace
 from starling.plan.registry import read_settings
 from starling.train.checkpoint_directory import epochs_done
 from starling.train.config import CONFIG, RunConfig, read_config
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.embeddings import edges_of
 from starling.train.model import resolved_model
 from starling.train.run_directory import SUMMARY, RunDirectory

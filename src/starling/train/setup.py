@@ -169,7 +169,7 @@ def _team_work(
     strategy = make_team_strategy(config.strategy.name, how, task, source, labels, in_place=not habits.lists_edges)
     raw, whole_steps = not source.features.learnt and habits.sums_raw_input, config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.
-    fetched = raw and not (run.reuse and whole_steps) and not team.balance_workers
+    fetched = raw and team.boundary > 0 and not (run.reuse and whole_steps) and not team.balance_workers
     mirrors = source.mirrors_of(source.x) if fetched else None
     first_whole = raw and run.reuse and whole_steps and 0 < team.boundary < 1  # with 0 parts hear nothing of one another
     check_boundary_mean(team, habits.means, first_kept=first_whole)

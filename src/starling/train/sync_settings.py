@@ -6,10 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from starling.config.settings import Whole
 from starling.core.errors import InputError
 from starling.core.manifest import Record
-
-Whole = Annotated[int, Field(ge=1)]
 
 
 class SyncSettings(Record):

@@ -7,11 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from starling.comm.heartbeat import DEADLINE
+from starling.config.settings import Whole
 from starling.core.errors import InputError
 from starling.core.manifest import Record
 from starling.core.memory import Size
-
-Whole = Annotated[int, Field(ge=1)]
 
 
 class TeamSettings(Record):

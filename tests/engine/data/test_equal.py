@@ -15,7 +15,7 @@ from starling.store.graph import Graph
 from starling.store.parts import open_parts
 from starling.train import budget
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.data_work import DataWork
 from starling.train.setup import set_up
 from tests.engine.data.cases import data_config, learn_on_hosts, on_hosts, uneven_parts

@@ -12,7 +12,7 @@ import pytest
 from starling.core.errors import InputError
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from tests.engine.data.cases import data_config, learn_on_hosts, stage_threads, uneven_parts
 from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, cut, learn_together
 from tests.support.trainable import trainable_graph

@@ -15,7 +15,7 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid.computing.view import TeamView
 from starling.engine.hybrid.planning import active
-from starling.engine.hybrid.planning.whole_lists import LayerInPlace
+from starling.engine.hybrid.planning.edges_in_place import LayerInPlace
 from starling.kernels.adjacency import HUB_EDGES
 from starling.nn.later_graph import LaterGraph
 from starling.store.graph import Graph

@@ -9,7 +9,7 @@ import torch
 
 from starling.comm.in_process import run_threads
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.results import TrainResult
 from starling.train.trainer import fit
 

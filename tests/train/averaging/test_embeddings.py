@@ -22,7 +22,7 @@ from starling.train import budget
 from starling.train.averaging.parts_work import PartsWork
 from starling.train.averaging.setup import set_up_averaging
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.embeddings import EMBEDDINGS, ROWS
 from starling.train.prediction import PredictRequest, predict
 from starling.train.trainer import fit

@@ -28,7 +28,7 @@ from starling.train.averaging.loop import AveragingLoop
 from starling.train.averaging.parts_work import PartsWork, Share
 from starling.train.averaging.setup import set_up_averaging
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.prediction import PredictRequest, predict
 from starling.train.trainer import fit
 from tests.engine.data.cases import on_hosts

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from starling.comm.in_process import run_threads
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.results import TrainResult
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import cut

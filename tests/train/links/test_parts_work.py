@@ -19,7 +19,7 @@ from starling.train.averaging.advice import shallow_halo_advice
 from starling.train.averaging.loop import AveragingLoop
 from starling.train.averaging.parts_work import Share
 from starling.train.config import CONFIG, RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.links.batch import LinkBatch
 from starling.train.links.parts_setup import set_up_averaged_links
 from starling.train.links.parts_work import LinkLessons, LinkPartsWork

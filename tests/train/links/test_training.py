@@ -14,7 +14,7 @@ from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.store.graph import Graph
 from starling.train.config import CONFIG, RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 from starling.train.results import TrainResult
 from starling.train.trainer import fit
 from tests.engine.hybrid.runs import cut

@@ -53,7 +53,7 @@ def epoch_seconds(
     facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, cut: Cut, sent: Traffic, cluster: Cluster
 ) -> EpochSeconds:
     """Training of one epoch, evaluation left out."""
-    kind = StepKind(planned=not step.whole, constant=step.whole and model.sums_input)
+    kind = StepKind(planned=not step.whole, constant=step.whole and model.sums_input and way.boundary > 0)
     if way.alone:
         price = price_step(model.shape, step.layers, step.targets, cluster.rates, kind)
         return EpochSeconds(price.seconds * step.steps)

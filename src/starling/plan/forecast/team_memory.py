@@ -64,7 +64,8 @@ def _hybrid(facts: GraphFacts, model: ForecastModel, way: Way, step: StepSize, c
         features += 0.0 if step.whole else FLOAT * mirrors * facts.features  # fetched once
     mine = share_of(step, facts, cut)
     graph += kept_plan_bytes(mine, way.strategy)
-    computing = held_step_bytes(model, mine, kept_sums=step.whole and model.sums_input)
+    kept_sums = step.whole and model.sums_input and way.boundary > 0  # with 0 they are those of parts, made anew
+    computing = held_step_bytes(model, mine, kept_sums=kept_sums)
     sources = own if model.sums_input else rows  # sums read others' rows where they came
     evaluation = pass_bytes(model, LayerSize(sources, own, edges), kept_sums=model.sums_input)
     width = max(

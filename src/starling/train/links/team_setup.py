@@ -53,7 +53,7 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
     habits = habits_of(model, training)
     check_boundary_mean(team, habits.means, first_kept=False)
     raw = not source.features.learnt and habits.sums_raw_input
-    mirrors = training.mirrors_of(training.x) if raw else None
+    mirrors = training.mirrors_of(training.x) if raw and team.boundary > 0 else None
     whole = training.local_graph(training.graph.whole_layer, training.calls)
     sending, ratio = Sending(team.overlap, team.wire), team.boundary_mean == "ratio"
     filler = TeamFiller(training, whole, loop.seed, loop.reuse, mirror_x=mirrors, sending=sending, ratio_means=ratio)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.core.errors import InputError
-from starling.engine.hybrid.planning.balanced_steps import BalancedFiller, TeamBalanced
+from starling.engine.hybrid.balanced_fill import BalancedFiller
+from starling.engine.hybrid.planning.balanced_steps import TeamBalanced
 from starling.kernels.least_loaded import to_least_loaded
 from starling.plan.calibration import save_calibration
 from starling.store.graph import Graph

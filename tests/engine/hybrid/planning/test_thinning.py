@@ -17,10 +17,10 @@ from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.layers.split_edges import PeerEdges, split_within_parts
 from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.hybrid.messages.traffic import make_traffic
+from starling.engine.hybrid.planning.all_nodes import TeamGlobal
 from starling.engine.hybrid.planning.boundary import Boundary
 from starling.engine.hybrid.planning.chances import weighted_chances
 from starling.engine.hybrid.planning.steps import TeamTask
-from starling.engine.hybrid.planning.whole import TeamGlobal
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency
 from starling.kernels.sampling import Taken

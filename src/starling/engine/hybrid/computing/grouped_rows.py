@@ -1,4 +1,4 @@
-"""A layer computed group by group (`row_groups.py`), each when the rows that it reads have come; and the same backward.
+"""A layer computed group by group (`layers/row_groups.py`), each when the rows that it reads have come; and the same backward.
 
 Forward: own rows are sent, rows that read own ones alone are computed while messages fly, then whatever each message completes.
 Backward autograd goes back from the last group to the first, since it takes what was made last first: a worker's mirrors' gradients

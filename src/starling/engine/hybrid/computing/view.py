@@ -65,7 +65,7 @@ class TeamView(View):
         return unmasked(whole) if reduce == "max" else whole
 
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
-        """Coming of rows go on as soon as they are complete: of sums split by owners, or groups of any other gather's rows.
+        """Blocks of rows go on as soon as they are complete: of sums split by owners, or groups of any other gather's rows.
 
         The latter where every group is one stretch of rows, with all their in-edges here.
         """

@@ -1,21 +1,20 @@
-"""The edges of one layer that are here: listed for it, thinned, or read where the whole graph's lie (`planning/whole_lists.py`)."""
+"""The edges of a layer that are here: listed for it, thinned, or read where the graph's own lie (`planning/edges_in_place.py`)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from starling.core.once import lock_of, made_once
 from starling.engine.hybrid.layers.split_edges import SplitEdges, split_edges, sums_of_lists
 from starling.engine.hybrid.messages.traffic import Traffic
 from starling.kernels.adjacency import Adjacency
 from starling.nn.graph import LocalGraph
-from starling.nn.later_graph import LaterGraph
+from starling.nn.later_graph import LaterGraph, Unlisted
 from starling.plan.batch import Block
 
 
@@ -37,16 +36,9 @@ class LayerEdges(ABC):
     def split(self, *, numbered: bool) -> SplitEdges[Any]:
         """By the owner of their source, with their numbers where edges have values of their own; made once."""
 
-    def graph(
-        self,
-        sources: int,
-        outputs: int,
-        edge_tables: Mapping[str, Tensor],
-        row_tables: Mapping[str, Tensor | None],
-        listed: Callable[[Block], LocalGraph],
-    ) -> LocalGraph:
+    def graph(self, known: Unlisted, listed: Callable[[Block], LocalGraph]) -> LocalGraph:
         """As layers see them; `listed` makes a graph of neighbour lists, when something first needs these."""
-        return LaterGraph(sources, outputs, self.count, edge_tables, row_tables, lambda: listed(self.block))
+        return LaterGraph(known, self.count, lambda: listed(self.block))
 
     def stands_for(self) -> NDArray[np.float32]:
         """How many edges those of each destination stand for together: some may make up for others that are left out."""
@@ -72,14 +64,7 @@ class ListedEdges(LayerEdges):
         """They themselves."""
         return self._block
 
-    def graph(
-        self,
-        sources: int,
-        outputs: int,
-        edge_tables: Mapping[str, Tensor],
-        row_tables: Mapping[str, Tensor | None],
-        listed: Callable[[Block], LocalGraph],
-    ) -> LocalGraph:
+    def graph(self, known: Unlisted, listed: Callable[[Block], LocalGraph]) -> LocalGraph:
         """At once."""
         return listed(self._block)
 

@@ -18,7 +18,7 @@ from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.mapped import MappedLists
 
 SomeLists = TypeVar("SomeLists", bound=Lists)
-"""Edges as lists of their own, or read from those of the whole graph (`whole_lists.py`)."""
+"""Edges as lists of their own, or read from those of the whole graph (`planning/edges_in_place.py`)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,14 +49,13 @@ class RowMessages:
 
     def send_own(self, rows: Tensor, tag: int) -> None:
         """Send own rows to the workers that mirror them."""
-        with self.team.ledger.time("communication"):
-            for peer in self.team.peers:
-                if len(self.traffic.send[peer]):
-                    self._send(peer, tag, rows)
-            self.depart(rows)
+        for peer in self.team.peers:
+            if len(self.traffic.send[peer]):
+                self.send_own_to(peer, rows, tag)
+        self.depart(rows)
 
     def send_own_to(self, peer: int, rows: Tensor, tag: int) -> None:
-        """Send one worker the own rows that it mirrors; in ordinary memory, where nothing need `depart`."""
+        """Send one worker the own rows that it mirrors; the last is followed by `depart`, but in ordinary memory."""
         with self.team.ledger.time("communication"):
             self._send(peer, tag, rows)
 
@@ -69,7 +68,8 @@ class RowMessages:
     def depart(self, rows: Tensor) -> None:
         """All was asked for and sent that moves in one exchange of rows like these."""
         if self.team.size > 1:
-            self.team.links_at(rows.device).depart()
+            with self.team.ledger.time("communication"):
+                self.team.links_at(rows.device).depart()
 
     def send_block(self, peer: int, block: Tensor, tag: int) -> None:
         """Send a block of rows to one worker; the last is followed by `depart`."""

@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.engine.features import DenseFeatures, Features, SpreadFeatures
-from starling.engine.fill import FilledBatch
-from starling.engine.hybrid.fill import TeamFiller
-from starling.engine.hybrid.layers.plan import WorkerPlan
 from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.hybrid.planning.active import ActiveSet
 from starling.engine.hybrid.planning.balanced import BatchCutter, BatchShare
@@ -55,25 +52,6 @@ class TeamBalanced(TeamStrategy):
         share = self._shares[self.fixed.batches.number(epoch, step)]
         layers, _ = active.outwards(share.targets, [partial(take_all, share.graph.incoming)] * self.layers)
         return Search(layers, share.targets, np.arange(len(share.targets)))
-
-
-@dataclass(frozen=True)
-class BalancedFiller(TeamFiller):
-    """Fills plans of batches; evaluation is that of the worker's own graph."""
-
-    sources: tuple[WorkerSource, ...] = ()
-    mirror_features: tuple[Features, ...] = ()
-    raw: bool = False
-    """Whether the first layer sums input features as they are, so that mirrors' are read here and not sent."""
-
-    def fill(self, plan: WorkerPlan) -> FilledBatch:
-        """The views, features and labels of one step."""
-        source = self.sources[plan.batch]
-        mirrors = torch.from_numpy(self.mirror_features[plan.batch].all()).to(source.device) if self.raw else None
-        filler = TeamFiller(
-            source, self.whole, self.seed, self.reuse, mirror_x=mirrors, sending=self.sending, graphs=self.graphs
-        )
-        return filler.fill(plan)
 
 
 @dataclass(frozen=True, eq=False)

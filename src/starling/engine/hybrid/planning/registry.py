@@ -7,10 +7,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from starling.core.errors import InputError
+from starling.engine.hybrid.planning.all_nodes import TeamGlobal
 from starling.engine.hybrid.planning.clusters import TeamCluster
 from starling.engine.hybrid.planning.steps import TeamStrategy, TeamTask
 from starling.engine.hybrid.planning.targets import team_cohesive, team_mini
-from starling.engine.hybrid.planning.whole import TeamGlobal
 from starling.engine.hybrid.share.source import WorkerSource
 from starling.plan.cluster import Cluster
 from starling.plan.cohesive.strategy import Cohesive

@@ -29,6 +29,7 @@ from starling.engine.source import SPLITS, SourceRequest, edge_tensor, prepared
 from starling.engine.typed_features import joined_features, shard_features
 from starling.kernels.loops import looped_rows
 from starling.nn.graph import NO_LOOPS, LocalGraph
+from starling.nn.later_graph import Unlisted
 from starling.nn.view import Size
 from starling.plan.batch import Block
 from starling.store.parts import open_parts
@@ -99,7 +100,7 @@ class WorkerSource(NodeRows):
         def listed(block: Block) -> LocalGraph:
             return self._listed_graph(block, outputs, rows)
 
-        return layer.edges.graph(layer.traffic.rows, outputs, self.edge_tables, rows, listed)
+        return layer.edges.graph(Unlisted(layer.traffic.rows, outputs, self.edge_tables, rows), listed)
 
     def _listed_graph(self, block: Block, outputs: int, rows: dict[str, Tensor | None]) -> LocalGraph:
         tables = self.edge_tables

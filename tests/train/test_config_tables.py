@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from starling.train.config import RunConfig
-from starling.train.config_layers import merged
+from starling.train.config_tables import merged
 
 TABLES: dict[str, dict[str, Any]] = {
     "model": {"name": "gat", "heads": 2, "norm": "batch"},

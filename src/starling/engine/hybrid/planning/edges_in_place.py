@@ -6,14 +6,13 @@ a row of the graph, so small layers are copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from starling.core.once import made_once
 from starling.engine.hybrid.layers.edges import LayerEdges
@@ -22,7 +21,7 @@ from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.mapped import MappedLists, SeenFrom, entries_of, map_lists, shifts
 from starling.nn.graph import LocalGraph
-from starling.nn.later_graph import GraphInPlace
+from starling.nn.later_graph import GraphInPlace, Unlisted
 from starling.plan.batch import Block
 
 _MOST_SKIPPED = 6
@@ -30,7 +29,7 @@ _MOST_SKIPPED = 6
 
 
 class LayerInPlace(LayerEdges):
-    """All edges that are here of a layer, numbered list by list, as those of a copy would be.
+    """All `count` in-edges that are here of the rows `given`, numbered list by list, as those of a copy would be.
 
     `hearing` are the graph's rows that have lists in the layer: one for each destination, −1 for those that hear from nobody here.
     `place` is where each of the graph's rows stands among the active ones; it is below zero for others. `listed` makes the copy.
@@ -39,30 +38,26 @@ class LayerInPlace(LayerEdges):
     def __init__(
         self,
         graph: WorkerGraph,
-        hearing: NDArray[np.int64],
+        given: NDArray[np.int64],
         active: ActiveRows,
         place: NDArray[np.int32],
         count: int,
         listed: Callable[[], Block],
     ) -> None:
         super().__init__(count)
-        self._whole, self.hearing, self._active, self._place, self._list = graph, hearing, active, place, listed
+        self._whole, self._active, self._place, self._list, self.hearing = graph, active, place, listed, given
+        if graph.spread:
+            self.hearing = np.full(len(active.rows), -1, np.int64)
+            self.hearing[place[given]] = given
 
     @made_once
     def block(self) -> Block:
         """A copy, for whoever asks for lists; made once."""
         return self._list()
 
-    def graph(
-        self,
-        sources: int,
-        outputs: int,
-        edge_tables: Mapping[str, Tensor],
-        row_tables: Mapping[str, Tensor | None],
-        listed: Callable[[Block], LocalGraph],
-    ) -> LocalGraph:
+    def graph(self, known: Unlisted, listed: Callable[[Block], LocalGraph]) -> LocalGraph:
         """Whose edges kernels read in place."""
-        return GraphInPlace(sources, outputs, self.count, edge_tables, row_tables, lambda: listed(self.block), self)
+        return GraphInPlace(known, self.count, lambda: listed(self.block), self)
 
     def by_row(self) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
         """Without a copy of the neighbours."""
@@ -148,19 +143,3 @@ class SomeInPlace:
 def worth_reading_in_place(graph: WorkerGraph, active: ActiveRows, edges: int) -> bool:
     """Whether a layer of so many edges between active rows is read in place; where not, a copy is cheaper."""
     return edges >= graph.rows and int(graph.heard_here[active.rows].sum()) <= _MOST_SKIPPED * edges
-
-
-def edges_in_place(
-    graph: WorkerGraph,
-    given: NDArray[np.int64],
-    active: ActiveRows,
-    place: NDArray[np.int32],
-    count: int,
-    listed: Callable[[], Block],
-) -> LayerInPlace:
-    """All `count` in-edges that are here of the rows `given`."""
-    hearing = given
-    if graph.spread:
-        hearing = np.full(len(active.rows), -1, np.int64)
-        hearing[place[given]] = given
-    return LayerInPlace(graph, hearing, active, place, count, listed)

@@ -14,7 +14,7 @@ from starling.comm.team import Team
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.layers.split_edges import SplitEdges
 from starling.engine.hybrid.planning.active import ActiveSet
-from starling.engine.hybrid.planning.whole_lists import LayerInPlace
+from starling.engine.hybrid.planning.edges_in_place import LayerInPlace
 from starling.engine.hybrid.share.worker_graph import open_worker_graph
 from starling.kernels.adjacency import Lists
 from starling.kernels.frontier import FrontierPool

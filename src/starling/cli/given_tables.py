@@ -9,7 +9,7 @@ from starling.config.toml import parse_value
 from starling.core.errors import InputError
 
 
-def given_layers(config: Path | None, flags: dict[str, dict[str, Any]], settings: list[str]) -> list[dict[str, dict[str, Any]]]:
+def given_tables(config: Path | None, flags: dict[str, dict[str, Any]], settings: list[str]) -> list[dict[str, dict[str, Any]]]:
     """The layers of settings, lowest first: the file, the flags that were given, and --set."""
     given = {name: {key: value for key, value in table.items() if value is not None} for name, table in flags.items()}
     asked: dict[str, dict[str, Any]] = {}
