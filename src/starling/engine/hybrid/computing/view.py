@@ -45,7 +45,7 @@ class TeamView(View):
 
     def aggregate(self, gather: Gather, reduce: Reduce, rows: Tensor) -> Tensor:
         """On a vertex-cut, where it pays, what mirrors have made goes to their owners while own rows are computed."""
-        if not self.exchange.spread or (isinstance(gather, Copy) and reduce != "max"):
+        if not self.exchange.spread or _is_sum(gather, reduce):
             return super().aggregate(gather, reduce, rows)
         given = self.widened(gather, rows)
         groups = self.groups(given)
@@ -70,17 +70,21 @@ class TeamView(View):
         The latter where every group is one stretch of rows, with all their in-edges here.
         """
         together = self._together(gather, reduce, node.rows)
-        assert together is not None or not has_left(node), "rows have left for a sum, which another kind of gather reads"
-        if together is None and not self.exchange.spread and (not isinstance(gather, Copy) or reduce == "max"):
-            rows = self.widened(gather, node.rows)
-            if rows_follow_one_another(self.groups(rows)):
-                self._check(gather, reduce, rows)
-                return then_by_groups(node, rows, work, self.reduction(gather, reduce), self.on_lists)
-        if together is None or self.exchange.spread or not (has_left(node) or worth_releasing(together)):
+        if together is None:
+            assert not has_left(node), "rows have left for a sum, which another kind of gather reads"
+            return self._then_by_groups(gather, reduce, node, work)
+        if self.exchange.spread or not (has_left(node) or worth_releasing(together)):
             return super().aggregate_then(gather, reduce, node, work)
         known = self.aggregate(gather, reduce, node.rows) if self._is_here(node.rows) else None
         following = work.reader.exchange if work.reader is not None else None
         return release(together, node, work, known, following if isinstance(following, TeamExchange) else None)
+
+    def _then_by_groups(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
+        rows = self.widened(gather, node.rows)
+        if self.exchange.spread or _is_sum(gather, reduce) or not rows_follow_one_another(self.groups(rows)):
+            return super().aggregate_then(gather, reduce, node, work)
+        self._check(gather, reduce, rows)
+        return then_by_groups(node, rows, work, self.reduction(gather, reduce), self.on_lists)
 
     def sum_copies(self, gather: Copy, reduce: Reduce, rows: Tensor) -> Tensor:
         """A sum or mean of copied rows, split by who owns the source; on a vertex-cut joined with others' sums."""
@@ -115,7 +119,7 @@ class TeamView(View):
     def _together(self, gather: Gather, reduce: Reduce, rows: Tensor) -> TeamSum | None:
         """The sum that is asked for, as the team makes it; None for what is computed when all rows are here."""
         exchange, layer = self.exchange, self.layer
-        if not isinstance(gather, Copy) or reduce == "max" or not isinstance(exchange, TeamExchange) or layer is None:
+        if not isinstance(exchange, TeamExchange) or layer is None or not isinstance(gather, Copy) or reduce == "max":
             return None
         weight = gather.edge_weight
         if (weight is not None and weight.requires_grad) or not has_kernels(rows):
@@ -134,6 +138,11 @@ class TeamView(View):
         """Whether these are input features of which others' rows are kept."""
         known = self.exchange.known if isinstance(self.exchange, TeamExchange) else None
         return known is not None and rows is known[0]
+
+
+def _is_sum(gather: Gather, reduce: Reduce) -> bool:
+    """Whether this is a sum or mean of copied rows, which is a sparse product."""
+    return isinstance(gather, Copy) and reduce != "max"
 
 
 def _sum_once(together: TeamSum, x: Tensor) -> Tensor:
