@@ -147,7 +147,7 @@ def measure_one(name: str, path: Path, options: argparse.Namespace) -> None:
     workers = len(open_parts(path))
     for rate in options.rates.split(","):
         known = {"graph": name, "workers": workers, "link": rate, "model": options.model, "layers": options.layers}
-        known["kind"] = open_parts(path).kind
+        known["kind"] = open_parts(path).manifest.kind
         if rate:
             with hosts(workers, rate) as names:
                 epochs = epochs_of(path, workers, names, options)
