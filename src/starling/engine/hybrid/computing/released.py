@@ -35,7 +35,7 @@ from starling.nn.ops.arrays import applied
 from starling.nn.row_work import Node, RowWork
 
 BLOCK_ROWS, LEAST_ROWS = 8192, 2048
-"""Most rows of a block, and least ones that get a block of their own: each costs autograd 0.2 ms (bench/released_rows.py)."""
+"""Most rows of a block, and least ones that get one of their own: each costs autograd 0.1 to 0.2 ms (bench/released_rows.py)."""
 LEAST_EARLY = 0.1
 """The share of rows in blocks that need not wait for everybody: with less a layer is not cut into blocks, which would not pay."""
 
