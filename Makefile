@@ -17,6 +17,7 @@ check: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --config-file bench/mypy.ini bench/*.py bench/partition/*.py
 
 format: $(READY)
 	$(VENV)/bin/ruff check --fix .

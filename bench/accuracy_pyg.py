@@ -131,5 +131,7 @@ def metric(name: str | None, given: Tensor, wanted: Tensor, multi: bool) -> floa
     if name == "auc":
         from torchmetrics.functional import auroc
 
-        return float(auroc(given.softmax(1), wanted, task="multiclass", num_classes=given.shape[1]))
+        area = auroc(given.softmax(1), wanted, task="multiclass", num_classes=given.shape[1])
+        assert area is not None
+        return float(area)
     return float((given.argmax(1) == wanted).float().mean())

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import starling
 from accuracy_graphs import prepare_parts
@@ -67,7 +68,7 @@ def all_runs(seeds: int, moments: list[str]) -> Iterator[Run]:
 def train(run: Run, data: Path, scratch: Path, *, timed: bool) -> Line:
     """Do one run; a JSON line."""
     path = prepare_parts(CASES[run.graph], data, scratch, run.seed, PARTS)
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "team": {"workers": WORKERS},
         "sync": {"every": run.every, "correct": run.correct, "moments": run.moments},
         "run": {"epochs": EPOCHS, "evaluate_every": 1, "patience": 0},

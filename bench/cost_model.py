@@ -125,7 +125,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
             size = ("--nodes", nodes, "--edges", edges, "--features", features, "--classes", classes)
             starling("generate", "dcsbm", *size, "--split", "5/5/90", "-o", path)
         graph = open_graph(path)
-        source, train = source_of_graph(graph), np.flatnonzero(graph.node_table("train"))
+        source, train = source_of_graph(graph), np.flatnonzero(np.asarray(graph.node_table("train")))
         for setting in (one for one in settings() if one.graph == name):
             if setting not in lines:
                 shape = model_shape(setting.model, features, classes, layers=setting.layers, hidden=setting.hidden)

@@ -18,6 +18,7 @@ import platform
 import statistics
 import time
 from pathlib import Path
+from typing import Literal
 
 import torch
 import torch.distributed as dist
@@ -93,9 +94,10 @@ def measure_trip(team: Team) -> float:
 def work(rank: int, size: int, port: int, rounds: int, results: multiprocessing.SimpleQueue[list[dict[str, object]]]) -> None:
     torch.set_num_threads(1)
     store = dist.TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
+    transports: dict[str, Literal["auto", "gloo"]] = {"shared memory": "auto", "gloo": "gloo"}
     teams = {
         name: form_team(rank, size, dist.PrefixStore(name, store), transport=transport)  # type: ignore[attr-defined]
-        for name, transport in (("shared memory", "auto"), ("gloo", "gloo"))
+        for name, transport in transports.items()
     }
     measured: list[dict[str, object]] = []
     for shape, times in SHAPES.items():

@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--tables", action="store_true", help="measure nothing")
     parser.add_argument("--print", action="store_true", dest="show", help="print the tables, leave the docs alone")
     options = parser.parse_args()
-    kept = {"plans": [], "scaling": [], "published": []}
+    kept: dict[str, Any] = {"plans": [], "scaling": [], "published": []}
     if options.results.exists():
         kept = json.loads(options.results.read_text())
     place = options.place / f"{options.scale:g}"

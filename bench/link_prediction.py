@@ -240,7 +240,9 @@ def main() -> None:
     graphs, workers = asked.only.split(","), {int(number) for number in asked.workers.split(",")}
     planned = () if asked.render or asked.average else all_runs(asked.seeds)
     averaged = averaged_runs(asked.seeds) if asked.average and not asked.render else ()
-    wanted = chain((run for run in planned if run.graph in graphs and run.workers in workers), averaged)
+    wanted: Iterator[Run | AveragedRun] = chain(
+        (run for run in planned if run.graph in graphs and run.workers in workers), averaged
+    )
     show = "val {val:.4f}  test {test:.4f}  {seconds:.0f} s"
     with tempfile.TemporaryDirectory(prefix="starling-links-") as scratch:
         done = resume(RESULTS, wanted, lambda run: train(run, asked.data, Path(scratch)), show)

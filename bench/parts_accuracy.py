@@ -121,7 +121,7 @@ def render(done: dict[str, dict[str, Any]], seeds: int) -> str:
         if not counted:
             continue
 
-        ways = [(0,), *((parts, *way) for way in WAYS.values() for parts in PARTS)]
+        ways: list[tuple[Any, ...]] = [(0,), *((parts, *way) for way in WAYS.values() for parts in PARTS)]
         cells = [cell(done, [Run(graph, seed, *way) for seed in counted]) for way in ways]
         out.append(f"| {graph} | {model} | {' | '.join(cells)} | {len(counted)} |")
     return "\n".join(out) + "\n" + PAPER

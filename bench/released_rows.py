@@ -54,6 +54,7 @@ def train_in_turns(team: Team, spec: dict[str, Any]) -> dict[str, Any]:
     groups = view.TeamView.groups
 
     def in_turns(self: view.TeamView, rows: torch.Tensor) -> tuple[RowGroup, ...]:
+        assert isinstance(self.exchange, TeamExchange)
         return groups(self, rows) if _has_its_turn(self.exchange) else ()
 
     view.worth_releasing = lambda together: _has_its_turn(together.exchange)

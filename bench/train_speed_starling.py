@@ -101,7 +101,7 @@ class Bench:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.source = args, read(args)
         self.classes = int(self.source.y.max()) + 1 if self.source.y is not None else 0
-        self.constants = None if args.no_reuse else self.source.constants
+        self.constants = self.source.constants(keep=not args.no_reuse)
 
     def line(self, measure: str, **fields: object) -> None:
         shared = {"peer": "starling", "threads": self.args.threads, "hidden": self.args.hidden}

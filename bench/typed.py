@@ -112,7 +112,7 @@ def train(run: Run, data: Path, scratch: Path) -> dict[str, Any]:
     shutil.rmtree(directory, ignore_errors=True)
     if not graph.is_dir():
         prepare(run.row.graph, data, graph, validate=run.validate)
-    own = {"data": {"path": str(graph)}, "run": {"seed": run.seed}, "team": {"workers": run.workers}}
+    own: dict[str, dict[str, Any]] = {"data": {"path": str(graph)}, "run": {"seed": run.seed}, "team": {"workers": run.workers}}
     result = starling.Trainer(merge(run.row.tables, own, {"task": {"metric": run.row.metric}}), run=directory).fit()
     found = {"val": result.scores.val, "test": result.scores.test, "best_epoch": result.best_epoch, "loss": result.final_loss}
     known = {"key": run.key, "graph": run.row.graph, "model": run.row.name, "seed": run.seed, "workers": run.workers}
