@@ -131,21 +131,14 @@ def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: obje
     return line
 
 
-def test_what_no_team_can_do(
-    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_team_can_do(graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
-    spread = cut(graph, tmp_path / "spread", 2, np.arange(60) % 2, np.arange(300) % 2)
     assert "got 3 workers for 2 parts" in refused(capsys, tmp_path, parts, "--workers", 3)
     assert "got a whole graph" in refused(capsys, tmp_path, graph.path, "--boundary", 0.5)
     one = ("--boundary", 0.5)  # parts are trained as by a team, in this process: no worker need be started
     assert "got saint" in refused(capsys, tmp_path, parts, *one, "--strategy", "saint")
     layerwise = ("--strategy", "mini", "--fanouts", "4,4", "--set", "strategy.sampling=layerwise")
     assert "Layer-wise sampling" in refused(capsys, tmp_path, parts, *one, *layerwise)
-    assert "got a vertex-cut" in refused(capsys, tmp_path, spread, *one)
-    monkeypatch.setattr(trainer, "run_workers", run_as_threads)  # how processes pass it on: tests/launch/test_local.py
-    workers = ("--workers", 2, "--strategy", "mini", "--fanouts", "3,3")
-    assert "Fan-outs sample from whole neighbour lists" in refused(capsys, tmp_path, spread, *workers)
 
 
 def test_what_manifests_tell_is_refused_before_anything_is_cut_or_started(

@@ -28,6 +28,8 @@ class Layer(nn.Module, ABC):
     may call them for some rows at a time, as soon as these are there."""
     ends_with_bias: ClassVar[bool] = False
     """True where `bias` is added, as it is, to every row that `update` gives."""
+    whole_lists: bool = False
+    """True where what comes along a row's in-edges cannot be joined from pieces, so that one worker must have all of them."""
 
     def __init__(self, fan_in: int, fan_out: int, reduce: Reduce) -> None:
         super().__init__()

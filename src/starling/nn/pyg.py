@@ -23,6 +23,8 @@ _MAKING = Lock()
 class PygLayer(nn.Module):
     """Runs a PyG convolution on a view's edges; PyG gathers a message an edge, so memory is edges × features."""
 
+    whole_lists = True
+
     def __init__(self, convolution: nn.Module) -> None:
         super().__init__()
         self.convolution, self.name = convolution, ""

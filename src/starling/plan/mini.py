@@ -91,6 +91,11 @@ class Mini(TargetSteps):
                 return {**given, "fanouts": None, "type_fanouts": given["fanouts"]}
             return given
 
+        @property
+        def samples(self) -> bool:
+            """Whether some neighbours are left out."""
+            return self.type_fanouts is not None or (self.fanouts is not None and set(self.fanouts) != {"all"})
+
     settings: Settings
 
     def __init__(self, settings: Settings, task: PlanTask) -> None:

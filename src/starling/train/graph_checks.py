@@ -23,31 +23,15 @@ from starling.train.tasks import Source
 
 
 def check_edges(config: RunConfig, how: Strategy.Settings, source: Source) -> None:
-    """Refuse relations without edges, weights that are no weights, lists in pieces, weighted degrees of a past nobody counted."""
+    """Refuse relations without edges, weights that are no weights, weighted degrees of a past nobody counted."""
     if config.team.parallel == "data":
         check_data_parallel(config, how)
     if learns_by_relation(config):
         _check_relations(config, source)
-    if isinstance(source, WorkerSource) and source.graph.spread:
-        _check_lists_in_pieces(config)
     if config.model.settings.get("edge_weights"):
         _check_weights(source)
         if isinstance(how, Mini.Settings) and how.past:
             raise InputError("Sums of edge weights are those of the whole graph, got past. Leave edge_weights or past out.")
-
-
-def _check_lists_in_pieces(config: RunConfig) -> None:
-    settings, path = config.model.settings, config.data.path
-    if settings.get("aggregate") == "lstm":
-        raise InputError(
-            f"An LSTM reads all neighbours of a node in order, and {path} is a vertex-cut, whose lists lie in pieces. "
-            "Partition into an edge-cut, or pass another aggregate."
-        )
-    if config.model.name == "rgat" and settings.get("softmax") == "within":
-        raise InputError(
-            f"A softmax within each relation needs all in-edges of a node in one place, and {path} is a vertex-cut, whose lists "
-            "lie in pieces. Partition into an edge-cut, or set model.softmax=across."
-        )
 
 
 def check_data_parallel(config: RunConfig, how: Strategy.Settings) -> None:

@@ -35,6 +35,7 @@ from starling.train.config import RunConfig
 from starling.train.data_setup import data_work
 from starling.train.devices import check_run_device
 from starling.train.embeddings import check_embeddings, table_of
+from starling.train.gathering_lists import with_lists_it_needs
 from starling.train.graph_checks import check_edges, check_features_fit, type_names
 from starling.train.grouping import Grouping, make_grouping
 from starling.train.habits import check_boundary_mean, habits_of
@@ -81,7 +82,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
         work: Work = data_work(config, how, source, layers)
     elif isinstance(source, WorkerSource):
         check_features_fit(config, source)
-        work = _team_work(config, how, groups, source, model, layers)
+        work = _team_work(config, how, groups, with_lists_it_needs(source, config, how, model), model, layers)
     else:
         work = _own_work(config, how, groups, source, layers, memory)
     final = decided(config, settings, how, shapes, task, embeddings, team=config.team.resolved)

@@ -1,7 +1,7 @@
 """Invariant 1: a team of workers learns what one process learns, for every strategy, model and cut.
 
-Every model meets every strategy on both cuts at every size of team; what needs whole neighbour lists, as an LSTM and fan-outs do,
-the edge-cut alone.
+Every model meets every strategy on both cuts at every size of team. What needs whole neighbour lists, as an LSTM and fan-outs do,
+has those of a vertex-cut put together first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from starling.core.errors import InputError
 from starling.nn import registry
 from starling.store.graph import Graph
 from starling.train.config import RunConfig
@@ -46,17 +45,8 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "cluster with a hop": {"name": "cluster", "clusters": 5, "clusters_per_step": 2, "boundary_hops": 1},
 }
 CUTS, SIZES = ("edge-cut", "vertex-cut"), (1, 2, 4)
-WHOLE_LISTS = {"sage lstm", "rgat within"}
-"""Models that read all in-edges of a node in one place."""
 
-
-CASES = [
-    (model, strategy, kind, size)
-    for model in MODELS
-    for strategy in STRATEGIES
-    for kind in (CUTS[:1] if model in WHOLE_LISTS or strategy == "sampled" else CUTS)
-    for size in SIZES
-]
+CASES = [(model, strategy, kind, size) for model in MODELS for strategy in STRATEGIES for kind in CUTS for size in SIZES]
 
 
 def settings_of(model: str) -> dict[str, Any]:
@@ -92,14 +82,16 @@ def test_teams_learn_what_one_process_learns(
         assert seen.test == pytest.approx(expected.test, abs=1.5 / 12)  # of 12 test nodes one may be a near tie
 
 
-@pytest.mark.parametrize(("strategy", "workers"), [("global", 4), ("sampled", 2)])
+@pytest.mark.parametrize(
+    ("kind", "strategy", "workers"), [(*CUTS[:1], "global", 4), (*CUTS[:1], "sampled", 2), (*CUTS[1:], "mini", 4)]
+)
 def test_convolutions_of_pyg_are_computed_by_teams(
-    graph: Graph, parts: dict[str, Path], tmp_path: Path, strategy: str, workers: int
+    graph: Graph, parts: dict[str, Path], tmp_path: Path, kind: str, strategy: str, workers: int
 ) -> None:
     pytest.importorskip("torch_geometric")
     model, how = {"name": "pyg:SAGEConv", "hidden": 8}, STRATEGIES[strategy]
     (alone,) = learn_together(config_of(graph.path, 1, model, how), tmp_path / "alone")
-    for seen in learn_together(config_of(parts["edge-cut"], workers, model, how), tmp_path / "team"):
+    for seen in learn_together(config_of(parts[kind], workers, model, how), tmp_path / "team"):
         assert_same(seen, alone)
 
 
@@ -133,19 +125,6 @@ def test_adam_makes_no_steps_of_rounding_before_a_batch_norm(
     assert team.test == pytest.approx(alone.test)
 
 
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [
-        ("sage lstm", r"An LSTM reads all neighbours of a node in order, and .* is a vertex-cut"),
-        ("rgat within", r"A softmax within each relation needs all in-edges of a node .* is a vertex-cut"),
-    ],
-)
-def test_what_needs_whole_lists_refuses_a_vertex_cut(parts: dict[str, Path], tmp_path: Path, model: str, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        learn_together(config_of(parts["vertex-cut"], 2, settings_of(model)), tmp_path / "team")
-    assert not (tmp_path / "team").exists()
-
-
 def test_no_model_is_left_out() -> None:
     assert {model.split()[0] for model in MODELS} == set(registry.MODELS)
-    assert len(CASES) == 3 * (14 * (4 * 2 + 1) + 2 * 5)  # of 16 models 14 on both cuts but for fan-outs, 2 on one
+    assert len(CASES) == 16 * 5 * 2 * 3  # models, strategies, cuts, sizes

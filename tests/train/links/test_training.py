@@ -51,12 +51,17 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Graph]:
 
 @pytest.fixture(scope="module")
 def parts(graphs: dict[str, Graph], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Five unequal parts: one empty, one of a single node."""
+    """Five unequal parts: one empty, one of a single node; as edge-cuts, and with edges anywhere (`in pieces`)."""
     draw = np.random.default_rng(5)
     owner = draw.choice([0, 2, 4], NODES, p=[0.5, 0.25, 0.25])
     owner[7] = 3
     folder = tmp_path_factory.mktemp("parts")
-    return {name: cut(graph, folder / name, PARTS, owner) for name, graph in graphs.items()}
+    edge_cuts = {name: cut(graph, folder / name, PARTS, owner) for name, graph in graphs.items()}
+    pieces = {
+        f"{name} in pieces": cut(graph, folder / f"{name}-pieces", PARTS, owner, draw.integers(0, PARTS, graph.manifest.edges))
+        for name, graph in graphs.items()
+    }
+    return edge_cuts | pieces
 
 
 def test_another_width_of_a_saved_run(graphs: dict[str, Graph], tmp_path: Path) -> None:
@@ -153,6 +158,21 @@ def test_teams_learn_what_one_process_learns(
         assert_same(seen, alone)
 
 
+@pytest.mark.parametrize("case", ["mini", "global", "relations, ranked against all", "sampled by relation", "embeddings"])
+def test_lists_in_pieces_are_put_together_first(
+    case: str, graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
+) -> None:
+    graph, _ = CASES[case]
+    (alone,) = learn_together(config_for(case, graphs[graph].path, 1), tmp_path / "alone")
+    for seen in learn_together(config_for(case, parts[f"{graph} in pieces"], 4), tmp_path / "team"):
+        assert_same(seen, alone)
+
+
+def test_workers_of_their_own_batches_refuse_lists_in_pieces(parts: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Partition without --keep-vertex-cut"):
+        learn_together(config_for("mini", parts["undirected in pieces"], 2, parallel="data"), tmp_path / "team")
+
+
 def test_flights_and_boundaries_are_those_of_one_process(
     graphs: dict[str, Graph], parts: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -236,8 +256,8 @@ def test_held_out_edges_change_no_loss(tmp_path: Path) -> None:
     assert results[0].scores.test != results[1].scores.test
 
 
-@pytest.mark.parametrize("parallel", ["hybrid", "data"])
-def test_later_edges_are_no_edges(parallel: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("parallel", "cut_of"), [("hybrid", "edges"), ("data", "edges"), ("hybrid", "vertices")])
+def test_later_edges_are_no_edges(parallel: str, cut_of: str, tmp_path: Path) -> None:
     """With --before, a team learns from edges until then what one process does, which reads their splits by the right numbers."""
     draw = np.random.default_rng(4)
     tables = {
@@ -246,7 +266,8 @@ def test_later_edges_are_no_edges(parallel: str, tmp_path: Path) -> None:
         "type": TYPES,
     }
     graph = link_graph(tmp_path / "g", directed=True, edge_tables=tables)
-    parts = cut(graph, tmp_path / "parts", 3, draw.choice([0, 2], NODES))
+    edge_part = draw.integers(0, 3, 150) if cut_of == "vertices" else None
+    parts = cut(graph, tmp_path / "parts", 3, draw.choice([0, 2], NODES), edge_part)
     settings: dict[str, Any] = {"link": {"split_edges": None, "count": 2}, "data": {"before": 6}, "task": {"metric": "mrr"}}
     (alone,) = learn_together(config_of(graph.path, **settings), tmp_path / "alone")
     team = config_of(parts, 2, **settings, team={"workers": 2, "parallel": parallel})

@@ -38,7 +38,7 @@ class RGAT(Heads):
         super().__init__(fan_in, fan_out, heads, average, False, slope, attention_dropout)
         if relations < 1:
             raise InputError("Expected edge types for RGAT, got a graph without. Import it with edge types, or use gat.")
-        self.within = softmax == "within"
+        self.within = self.whole_lists = softmax == "within"
         self.weight = nn.Parameter(torch.empty(bases or relations, fan_in, heads * self.width))
         self.mix = nn.Parameter(torch.empty(relations, bases)) if bases else None
         self.source = nn.Parameter(torch.empty(relations, heads, self.width))

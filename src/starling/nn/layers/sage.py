@@ -80,7 +80,7 @@ class LstmSAGE(SAGE):
     largest degree of the batch and lets the LSTM run on over zeros; the two agree where all degrees are equal).
     """
 
-    row_by_row = False
+    row_by_row, whole_lists = False, True
 
     def __init__(self, fan_in: int, fan_out: int) -> None:
         super().__init__(fan_in, fan_out)

@@ -21,6 +21,7 @@ from starling.store.parts import open_parts
 from starling.train.budget import team_budget
 from starling.train.config import RunConfig
 from starling.train.embeddings import check_embeddings, table_of
+from starling.train.gathering_lists import gathered_for
 from starling.train.graph_checks import check_edges, check_features_fit
 from starling.train.links.edge_split import find_split
 from starling.train.links.run import LinkRun
@@ -48,6 +49,8 @@ def set_up_links(config: RunConfig, team: Team) -> Setup:
     embeddings = table_of(source.features)
     check_embeddings(embeddings is not None, config.sync.name)
     check_standard(config, source)
+    if isinstance(source, WorkerSource) and config.team.parallel == "hybrid":
+        source = gathered_for(source, "link prediction needs")
     held = held_by_worker(source) if isinstance(source, WorkerSource) else held_by(source)
     edges = all_edges(source, held)
     rule = find_split(edges, config.link, config.run.seed)

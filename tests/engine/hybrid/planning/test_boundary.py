@@ -333,10 +333,3 @@ def test_no_index_is_sent(parts: Path) -> None:
 
     heard, known = np.sum(run_threads(4, work), axis=0)
     assert 0.3 < heard / known < 0.7
-
-
-def test_a_vertex_cut_is_refused(graph: Graph, tmp_path: Path) -> None:
-    edge_part = np.random.default_rng(0).integers(0, PARTS, graph.manifest.edges)
-    whole = open_worker_graph(open_parts(cut(graph, tmp_path, PARTS, owners(), edge_part)), 0, 2)
-    with pytest.raises(InputError, match="Partition into an edge-cut"):
-        Boundary(whole, 0.5, 0)

@@ -66,8 +66,7 @@ class BalancedBatches:
 def balance_batches(source: WorkerSource, batches: CohesiveBatches, layers: int, cost: GcnCost) -> BalancedBatches:
     """Map, cut and fetch every batch; `batches` are of positions. All workers call it together."""
     graph, team = source.graph, source.team
-    if graph.spread:
-        raise InputError("--balance-workers moves whole neighbour lists, got a vertex-cut. Partition into an edge-cut.")
+    assert not graph.spread, "whole neighbour lists are moved, and were put together when the run began"
     if source.features.learnt:
         raise InputError("--balance-workers copies input features, got learnt embeddings. Leave out --balance-workers.")
     owned = graph.position[: graph.owned]
@@ -159,11 +158,7 @@ def _by_holder(
 
 
 def fetch_rows(team: Team, calls: Calls, wanted: Sequence[NDArray[np.int64]], table: Features | NDArray[Any]) -> NDArray[Any]:
-    """Rows of everybody's tables, `wanted[w]` of worker w's, by worker. Numbers travel as their bits, 8 bytes each."""
+    """Rows of everybody's tables, `wanted[w]` of worker w's, by worker."""
     asked = team.swap_lists(calls.next_tag(), list(wanted))
-    given = [table.rows(rows) if isinstance(table, Features) else np.ascontiguousarray(table[rows]) for rows in asked]
-    kind, shape = given[0].dtype, given[0].shape[1:]
-    bits = f"i{kind.itemsize}"
-    got = team.swap_lists(calls.next_tag(), [rows.reshape(-1).view(bits).astype(np.int64) for rows in given])
-    whole = np.concatenate(got).astype(bits).view(kind)
-    return whole.reshape(-1, *shape) if shape else whole
+    given = [table.rows(rows) if isinstance(table, Features) else table[rows] for rows in asked]
+    return np.concatenate(team.swap_rows(calls.next_tag(), given))

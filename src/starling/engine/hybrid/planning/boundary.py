@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starling.core.compile import compiled
-from starling.core.errors import InputError
 from starling.core.keyed import draw_unit, stream_key
 from starling.engine.hybrid.planning.chances import Chances
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
@@ -38,10 +37,7 @@ class Boundary:
     chances: Chances | None = None
 
     def __post_init__(self) -> None:
-        if self.probability < 1 and self.graph.spread:
-            raise InputError(
-                "--boundary drops neighbours of whole neighbour lists, got a vertex-cut. Partition into an edge-cut."
-            )
+        assert self.probability == 1 or not self.graph.spread, "lists were put together when the run began"
 
     def thin(self, taken: Taken, rows: NDArray[Any], epoch: int) -> Taken:
         """The edges that stay in this epoch, of those taken for `rows`."""

@@ -39,7 +39,7 @@ class Chances:
 
 def chances_by_choice(choice: str, graph: WorkerGraph, team: Team, share: float, tag: int) -> Chances | None:
     """Chances by `boundary_choice`; None where all have the same. `graph` has all edges, held-out ones included."""
-    return weighted_chances(graph, team, share, tag) if choice == "weighted" and 0 < share < 1 and not graph.spread else None
+    return weighted_chances(graph, team, share, tag) if choice == "weighted" and 0 < share < 1 else None
 
 
 def weighted_chances(graph: WorkerGraph, team: Team, share: float, tag: int) -> Chances:

@@ -73,11 +73,7 @@ def team_mini(task: TeamTask, settings: Mini.Settings, source: NeighbourSource, 
             "A hybrid team computes every node of a step once, and a node has another past for every target. Use --parallel data, "
             "--before (one time for all), or one worker."
         )
-    sampled = settings.type_fanouts is not None or (settings.fanouts is not None and set(settings.fanouts) != {"all"})
-    if task.graph.spread and sampled:
-        raise InputError(
-            "Fan-outs sample from whole neighbour lists, got a vertex-cut. Leave out --fanouts, or partition into an edge-cut."
-        )
+    assert not (settings.samples and task.graph.spread), "lists to draw from were put together when the run began"
     hops = hop_samplers(settings, source, task.layers)
     everywhere = _everywhere(task, task.graph.position[task.train_rows], _POSITIONS)
     # everybody knows all training positions: 24 bytes a training node, as rows, as positions and in the epoch's order

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from starling.comm.team import Team
 from starling.engine.hybrid.messages.traffic import Traffic, make_traffic
-from starling.engine.hybrid.share.worker_graph import WorkerGraph, parts_of_worker
+from starling.engine.hybrid.share.worker_graph import WorkerGraph, bounds_of_workers
 from starling.kernels.csr import index_type
 
 
@@ -47,13 +47,11 @@ class Addresses:
 def find_addresses(graph: WorkerGraph, team: Team, tag: int) -> Addresses:
     """Everybody tells the positions of its own nodes."""
     manifest = graph.manifest
-    starts = [parts_of_worker(worker, team.size, manifest.parts).start for worker in range(team.size)]
-    bounds = np.array([*(manifest.offsets[start] for start in starts), manifest.nodes], np.int64)
     told = np.concatenate(team.all_lists(tag, graph.position[: graph.owned]))
     kind = index_type(manifest.nodes)
     global_of_position = np.empty(manifest.nodes, kind)
     global_of_position[told] = np.arange(manifest.nodes, dtype=kind)
-    return Addresses(bounds, global_of_position, told.astype(kind), team.rank)
+    return Addresses(bounds_of_workers(manifest, team.size), global_of_position, told.astype(kind), team.rank)
 
 
 @dataclass(frozen=True, eq=False)

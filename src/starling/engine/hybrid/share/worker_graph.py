@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,19 @@ from starling.store.graph import CsrTable
 from starling.store.parts import Parts, Shard
 from starling.store.parts_manifest import PartsManifest
 
+Hearers: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""Own rows, and for each the part that hears of it."""
+
 
 def parts_of_worker(worker: int, workers: int, parts: int) -> range:
     """The consecutive parts a worker takes, as equally many as can be."""
     return range(parts * worker // workers, parts * (worker + 1) // workers)
+
+
+def bounds_of_workers(manifest: PartsManifest, workers: int) -> NDArray[np.int64]:
+    """Worker w owns the global ids from the w-th of these to the next, less one."""
+    starts = [parts_of_worker(worker, workers, manifest.parts).start for worker in range(workers)]
+    return np.array([*(manifest.offsets[start] for start in starts), manifest.nodes], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +59,8 @@ class WorkerGraph:
     part: NDArray[np.int32]
     traffic: Traffic
     looped: NDArray[np.bool_] | None = None
+    spread: bool = False
+    """Whether in-edges of one node lie with several workers, as in a vertex-cut."""
     kept: NDArray[np.int64] | None = None
     """Which entries of the stored lists `incoming` has, where some are left out."""
 
@@ -62,11 +73,6 @@ class WorkerGraph:
     def rows(self) -> int:
         """N + H."""
         return self.traffic.rows
-
-    @property
-    def spread(self) -> bool:
-        """Whether in-edges of one node lie with several workers."""
-        return self.manifest.kind == "vertex-cut"
 
     @made_once
     def whole_layer(self) -> WorkerLayer:
@@ -112,7 +118,7 @@ class WorkerGraph:
         return replace(self, incoming=left, kept=kept if self.kept is None else self.kept[kept])
 
     @cached_property
-    def heard_by(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int32]], ...]:
+    def heard_by(self) -> tuple[Hearers, ...]:
         """By worker: own rows that it mirrors, and for which of its parts, a pair for each; nobody for this worker itself."""
         return tuple(_pairs_sent(self.shards, self._parts_of(worker)) for worker in range(len(self.traffic.send)))
 
@@ -143,8 +149,8 @@ def open_worker_graph(parts: Parts, worker: int, workers: int) -> WorkerGraph:
         )
     mine = parts_of_worker(worker, workers, len(parts))
     shards = tuple(parts.shard(part) for part in mine)
-    bounds = [int(parts.offsets[parts_of_worker(w, workers, len(parts)).start]) for w in range(workers)] + [manifest.nodes]
-    first, last = bounds[worker], bounds[worker + 1]
+    bounds = bounds_of_workers(manifest, workers)
+    first, last = int(bounds[worker]), int(bounds[worker + 1])
     known = [_known_globals(shard) for shard in shards]
     mirrors = _outside(known, first, last)
     columns = [_to_rows(ids, first, last, mirrors) for ids in known]
@@ -160,10 +166,15 @@ def open_worker_graph(parts: Parts, worker: int, workers: int) -> WorkerGraph:
         position[rows], in_degree[rows] = shard.position[: len(rows)], shard.in_degree[: len(rows)]
         if looped is not None and shard.looped is not None:
             looped[rows] = shard.looped[: len(rows)]
-    part = (np.searchsorted(parts.offsets, globals_, side="right") - 1).astype(np.int32)
+    spread = manifest.kind == "vertex-cut"
+    incoming = _joined(shards, columns, len(globals_), spread=spread)
+    return WorkerGraph(manifest, shards, incoming, position, in_degree, part_of(manifest, globals_), traffic, looped, spread)
+
+
+def part_of(manifest: PartsManifest, ids: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The part that owns each global id."""
     # empty parts share their offset with the next one: the owner is the last part that begins there, which has nodes
-    incoming = _joined(shards, columns, len(globals_), spread=manifest.kind == "vertex-cut")
-    return WorkerGraph(manifest, shards, incoming, position, in_degree, part, traffic, looped)
+    return (np.searchsorted(manifest.offsets, ids, side="right") - 1).astype(np.int32)
 
 
 def _known_globals(shard: Shard) -> NDArray[np.int64]:
@@ -192,7 +203,7 @@ def _sent_to(shards: Sequence[Shard], first: int, receiving: range, myself: bool
     return np.unique(np.concatenate(found))
 
 
-def _pairs_sent(shards: Sequence[Shard], receiving: range) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _pairs_sent(shards: Sequence[Shard], receiving: range) -> Hearers:
     rows, parts = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for shard in shards:
         bounds = np.asarray(shard.send_offsets)[0]
