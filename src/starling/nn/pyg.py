@@ -37,15 +37,13 @@ class PygLayer(nn.Module):
 
     def forward(self, view: View, h: Tensor) -> Tensor:
         """Rows of the sources → rows of the destinations."""
-        if view.exchange.spread:
-            raise InputError("Expected an edge-cut for a PyG convolution, whose sums cannot be split, got a vertex-cut.")
         mixer = _mixes_rows(self.convolution) if view.exchange.workers > 1 else None
         if mixer is not None:
             raise InputError(
                 f"PyG's {type(self.convolution).__name__} has {mixer} inside, where a row depends on all that are computed beside "
                 "it, and workers that compute one graph have different ones. Pass options without it, or --parallel data."
             )
-        (result,) = view.on_lists(h, self._on_lists)
+        (result,) = view.on_whole_lists(h, self._on_lists)
         return result
 
     def _on_lists(self, piece: Excerpt, rows: Tensor) -> tuple[Tensor, ...]:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from starling.core.exchange import Exchange
 from starling.nn.graph import LocalGraph
 from starling.nn.relations import Relation, relations_of
 
@@ -27,7 +26,7 @@ class RelationBlock:
 
 
 def relation_blocks(graph: LocalGraph, relations: int) -> list[RelationBlock]:
-    """A block for each relation, made once a graph; every in-edge of a row must be here (no vertex-cut)."""
+    """A block for each relation, made once a graph."""
     kept: dict[int, list[RelationBlock]] = graph.__dict__.setdefault("_relation_blocks", {})
     if relations not in kept:
         kept[relations] = [_block(graph, part) for part in relations_of(graph, relations)]
@@ -71,31 +70,6 @@ def _stands_for(lengths: Tensor, weight: Tensor | None, scale: Tensor | None, ro
     if row_scale is not None:
         total = total * row_scale
     return torch.cat([total, total.new_zeros(sources - len(total))])
-
-
-def spread_relation(graph: LocalGraph, relation: int, exchange: Exchange) -> LocalGraph:
-    """One relation's edges among all rows, for a vertex-cut: rows keep their numbers, since others have edges of them too."""
-    assert graph.edge_type is not None, "the source of a relational model reads edge types"
-    assert graph.relation_degree is not None, "counted where a layer is planned"
-    numbers = torch.nonzero(graph.edge_type == relation)[:, 0]
-    lengths = torch.bincount(graph.edge_destination[numbers], minlength=graph.destinations)
-    weight, weighted = _taken(graph.edge_weight, numbers), None
-    if weight is not None:
-        here = torch.segment_reduce(weight.float(), "sum", lengths=lengths, unsafe=True, initial=0.0)
-        weighted = exchange.pull(exchange.push_sum(here[:, None]))[:, 0]
-    return LocalGraph(
-        torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]),
-        graph.neighbours_at(numbers),
-        graph.sources,
-        graph.outputs,
-        edge_weight=weight,
-        edge_attr=_taken(graph.edge_attr, numbers),
-        degree=graph.relation_degree[:, relation],
-        weighted_degree=weighted,
-        row_scale=graph.row_scale,
-        edge_scale=_taken(graph.edge_scale, numbers),
-        position=graph.row_position,
-    )
 
 
 def _taken(values: Tensor | None, index: Tensor) -> Tensor | None:

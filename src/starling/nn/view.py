@@ -99,6 +99,14 @@ class View:
         """What `work` makes of in-edges and the rows of all their sources, here of all destinations at once."""
         return work(Excerpt(self.graph), self.exchange.pull(rows))
 
+    def on_whole_lists(self, rows: Tensor, work: ListWork) -> tuple[Tensor, ...]:
+        """`on_lists` for what cannot be joined from pieces of lists; a layer that asks for it has `whole_lists` set."""
+        if self.exchange.spread:
+            raise InputError(
+                "Expected all in-edges of a node with one worker, as its layer reads them together, got a vertex-cut."
+            )
+        return self.on_lists(rows, work)
+
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
         """`aggregate`, and then what is done with each destination's row: here with all of them at once."""
         return work.run(0, node, self.aggregate(gather, reduce, node.rows))

@@ -24,7 +24,7 @@ from starling.train.outputs import outputs_of
 from starling.train.setup import set_up
 from starling.train.work import TeamWork
 from tests.engine.hybrid.runs import assert_identical, assert_same, config_of, cut, learn_together, steps, unequal_parts
-from tests.engine.hybrid.test_equal import CUTS, WHOLE_LISTS, settings_of
+from tests.engine.hybrid.test_equal import CUTS, settings_of
 from tests.engine.hybrid.test_equal import MODELS as EVERY_MODEL
 from tests.support.card import a_card_for
 from tests.support.ranks import run_ranks
@@ -84,9 +84,7 @@ def test_the_graph_has_loops_and_edges_that_are_several(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 4, 5])
-@pytest.mark.parametrize(
-    ("kind", "model"), [(kind, model) for kind in CUTS for model in MODELS if kind == "edge-cut" or model not in WHOLE_LISTS]
-)
+@pytest.mark.parametrize(("kind", "model"), [(kind, model) for kind in CUTS for model in MODELS])
 def test_teams_read_in_place_and_learn_what_one_process_learns(
     graph: Graph, cuts: dict[str, Path], tmp_path: Path, kind: str, model: str, workers: int
 ) -> None:
@@ -147,7 +145,7 @@ def test_copies_give_the_same_gradients(
 
 
 @pytest.mark.parametrize("kind", CUTS)
-@pytest.mark.parametrize("model", [*(model for model in MODELS if model not in WHOLE_LISTS), "sage by relation"])
+@pytest.mark.parametrize("model", [*MODELS, "sage by relation"])
 def test_edges_are_not_listed_by_the_way(cuts: dict[str, Path], monkeypatch: pytest.MonkeyPatch, model: str, kind: str) -> None:
     """What a model reads was seen on two nodes without loops: of many, some of which have one, and of pieces it reads no more."""
     settings = {"name": "sage", "hidden": 8, "relational": True} if model == "sage by relation" else settings_of(model)

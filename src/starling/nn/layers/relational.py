@@ -7,7 +7,6 @@ each runs the layer's own fused kernels on the relation's edges. Neighbours' row
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -17,20 +16,9 @@ from starling.core.errors import InputError
 from starling.nn.excerpt import Excerpt
 from starling.nn.layers.dense import Dense
 from starling.nn.moment import Moment
-from starling.nn.relation_blocks import relation_blocks, spread_relation
+from starling.nn.relation_blocks import relation_blocks
 from starling.nn.relations import gathered
-from starling.nn.view import Size, View
-
-
-@dataclass(eq=False)
-class _WholeSizeView(View):
-    """A view of one relation whose choices depend on numbers that all workers share."""
-
-    whole: Size = field(default_factory=lambda: Size(0, 0, 0))
-
-    @property
-    def size(self) -> Size:
-        return self.whole
+from starling.nn.view import View
 
 
 def check_relations(relations: int) -> None:
@@ -43,6 +31,8 @@ def check_relations(relations: int) -> None:
 
 class Relational(nn.Module):
     """A layer for each relation, made by `make`, and a matrix for the row itself."""
+
+    whole_lists = True
 
     def __init__(self, fan_in: int, fan_out: int, relations: int, make: Callable[[], nn.Module]) -> None:
         super().__init__()
@@ -69,9 +59,7 @@ class Relational(nn.Module):
 
     def forward(self, view: View, h: Tensor) -> Tensor:
         """Rows of the sources → rows of the destinations."""
-        if view.exchange.spread:
-            return self._spread(view, h)
-        (by_relation,) = view.on_lists(h, partial(self._on_lists, view.moment))
+        (by_relation,) = view.on_whole_lists(h, partial(self._on_lists, view.moment))
         out: Tensor = self.root(view, h) + by_relation
         return out
 
@@ -90,15 +78,3 @@ class Relational(nn.Module):
             layer(View(block.graph, moment=moment), values) for (layer, block), values in zip(present, inputs, strict=True)
         ]
         return (out.index_add(0, torch.cat([block.rows for _, block in present]), torch.cat(given)) if given else out,)
-
-    def _spread(self, view: View, h: Tensor) -> Tensor:
-        """In a vertex-cut every relation's layer talks to the other workers by itself, about all rows."""
-        graph = view.graph
-        if graph.relation_degree is None:
-            raise InputError("Expected 'relation_degree' for a relational layer over a vertex-cut, got none.")
-        out: Tensor = self.root(view, h)
-        for number, layer in enumerate(self.relations):
-            part = spread_relation(graph, number, view.exchange)
-            given = layer(_WholeSizeView(part, view.exchange, view.moment, whole=view.size), h)
-            out = out + given * (graph.relation_degree[: graph.outputs, number] > 0)[:, None]
-        return out

@@ -89,12 +89,8 @@ class LstmSAGE(SAGE):
 
     def forward(self, view: View, h: Tensor) -> Tensor:
         """As other layers, with the LSTM in place of a gather and a sum."""
-        if view.exchange.spread:
-            raise InputError(
-                "Expected all in-edges of a node with one worker, as an LSTM reads them in order, got a vertex-cut."
-            )
 
         def states(piece: Excerpt, rows: Tensor) -> tuple[Tensor]:
             return (last_states(piece.graph, self.lstm, rows.to(self.neighbour.dtype)),)
 
-        return self.update(view, Node(h, h), *view.on_lists(h, states))
+        return self.update(view, Node(h, h), *view.on_whole_lists(h, states))

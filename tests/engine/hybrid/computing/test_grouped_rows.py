@@ -60,14 +60,12 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "whole lists": {"name": "mini", "batch_size": 30},
     "cluster": {"name": "cluster", "clusters": 5, "clusters_per_step": 2, "boundary_hops": 1},
 }
-WHOLE_LISTS = {"sage lstm", "rgat within", "pyg"}
 CASES = [
     (model, strategy, kind, workers)
     for model in MODELS
     for strategy in STRATEGIES
     for kind in ("edge-cut", "vertex-cut")
     for workers in ((2, 4) if strategy == "global" else (4,))
-    if kind == "edge-cut" or not (strategy == "sampled" or model in WHOLE_LISTS or "by relation" in model)
 ]
 
 
