@@ -23,6 +23,9 @@ SECONDS = 0.5
 LOST_2 = "Worker 2 closed its connection before message 0 of step 0 (forward) had passed"
 
 
+UNKNOWN = "Which worker was the first cannot be found out, since the store where all met does not answer."
+
+
 def beat(store: Any, rank: int, *, host: str | None = None, process: int | None = None, done: bool = False) -> None:
     """A worker's last sign of life, by default of a process that lives: this one."""
     me = Process.look()
@@ -135,13 +138,17 @@ class _GoneStore(HashStore):
 def test_without_the_store_a_worker_says_what_it_knows(ended: int, waits: bool) -> None:
     store = _GoneStore()
     beat(store, 2, process=ended)
+    beat(store, 3, host="another")
     heartbeat = Heartbeat(store, 1, 4, Phase(), deadline=10.0)
     assert heartbeat.gone() == []  # it had not been heard before: the next look is at its process
     store.gone, store.waits = True, waits
     alone = Inquest(store, 1, heartbeat, SECONDS)
     assert said(alone.to_tell(report(PeerLost(2, 0)))) == (
-        f"Worker 1 of 4 (starting) had to stop: {LOST_2}. On this machine have ended: worker 2 in the phase 'epoch 2'. "
-        "Which worker was the first cannot be found out, since the store where all met does not answer."
+        f"Worker 1 of 4 (starting) had to stop: {LOST_2}. Worker 2 has ended on this machine, last heard in the phase 'epoch 2'. "
+        f"{UNKNOWN}"
+    )
+    assert said(alone.to_tell(report(PeerLost(3, 0)))).endswith(
+        f"ended on this machine, last heard in the phase 'epoch 2'. Worker 3 was last heard in the phase 'epoch 3'. {UNKNOWN}"
     )
     assert said(alone.to_tell(report(StarlingError("No space left.")))) == "Worker 1 of 4 (starting) failed: No space left."
 

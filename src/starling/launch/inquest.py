@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from starling.comm.heartbeat import Heartbeat
+from starling.comm.signs_of_life import Lost
 from starling.launch.reports import Report
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _EXPLAINED = "lost", "terminated"
 
 
 class Inquest:
-    """One worker's part in finding the first cause, in so many seconds at most."""
+    """One worker's part in finding the first cause: it asks for so many seconds, and looks for half as many at processes."""
 
     def __init__(self, store: Store, rank: int, heartbeat: Heartbeat | None, seconds: float) -> None:
         self._store, self._rank, self._heartbeat, self._seconds = store, rank, heartbeat, seconds
@@ -60,22 +61,26 @@ class Inquest:
         return report if first.decode() == mine else None
 
     def _explain(self, report: Report, heartbeat: Heartbeat) -> Report:
-        """The report on whoever is the reason for this one, if it can be found: connections close just before a process ends."""
+        """The report on whoever is the reason for this one, if it can be found."""
+        gone = self._await_gone(heartbeat, ask=True)
+        if gone:
+            return Report.on_gone(next((lost for lost in gone if lost.rank == report.peer), gone[0]))
+        return report if report.peer is None else Report.on_silenced(report, heartbeat.phase_of(report.peer))
+
+    def _await_gone(self, heartbeat: Heartbeat, *, ask: bool) -> list[Lost]:
+        """Whose processes have ended on this host; that may be seen a moment late, for their connections close first."""
         end = time.monotonic() + self._seconds / 2
-        while not self.is_over():
-            gone = heartbeat.gone()
-            if gone:
-                return Report.on_gone(next((lost for lost in gone if lost.rank == report.peer), gone[0]))
-            if time.monotonic() > end:
-                return report if report.peer is None else Report.on_silenced(report, heartbeat.phase_of(report.peer))
+        while not (gone := heartbeat.gone(ask=ask)) and time.monotonic() < end and not (ask and self.is_over()):
             time.sleep(_LOOK_EVERY)
-        return report
+        return gone
 
     def _without_store(self, report: Report) -> Report:
-        """What can be said alone: who is gone, but not who was the first."""
+        """What can be said alone: who is gone or lost, and what it was doing, but not who was the first."""
         if report.kind not in _EXPLAINED or self._heartbeat is None:
             return report
-        gone = [f"worker {lost.rank} in the phase '{lost.phase}'" for lost in self._heartbeat.gone(ask=False)]
-        ended = f" On this machine have ended: {', '.join(gone)}." if gone else ""
-        more = f"{ended} Which worker was the first cannot be found out, since the store where all met does not answer"
-        return replace(report, cause=f"{report.cause.rstrip('.')}.{more}")
+        gone = {lost.rank: lost.phase for lost in self._await_gone(self._heartbeat, ask=False)}
+        known = [f"Worker {rank} has ended on this machine, last heard in the phase '{phase}'." for rank, phase in gone.items()]
+        if report.peer is not None and report.peer not in gone:
+            known.append(f"Worker {report.peer} was last heard in the phase '{self._heartbeat.phase_of(report.peer)}'.")
+        unknown = "Which worker was the first cannot be found out, since the store where all met does not answer"
+        return replace(report, cause=" ".join([f"{report.cause.rstrip('.')}.", *known, unknown]))
