@@ -126,10 +126,13 @@ class _Worker:
 
         def handle(number: int, frame: object) -> None:
             signal.signal(number, signal.SIG_DFL)
-            threading.Thread(target=end, name="termination", daemon=True).start()
+            if os.getpid() == worker:
+                threading.Thread(target=end, name="termination", daemon=True).start()
+            else:
+                os.kill(os.getpid(), number)  # a child that was forked has nothing to say
 
+        worker = os.getpid()
         signal.signal(signal.SIGTERM, handle)
-        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
     def write(self, result: Mapping[str, Any], output: int) -> None:
         """Hand the result over."""
