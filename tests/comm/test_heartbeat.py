@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import subprocess
+import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,6 +126,43 @@ def test_a_machine_that_is_gone_is_noticed_and_its_process_left_alone() -> None:
     store.set("starling/beat/1", Beat(1, os.getpid(), me.born, "another host", "epoch 5").pack())
     with Heartbeat(store, 0, 2, Phase(), deadline=0.2, on_lost=lost.put):
         assert lost.get(timeout=20).phase == "epoch 5"
+
+
+def test_a_lost_process_is_told_of_before_it_is_killed() -> None:
+    """Others would take the kill for the cause. One that has ended is nobody's to kill: its number may be another's by now."""
+    store, lost, alive = HashStore(), queue.Queue[Lost](), []
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        seen = Process.look(process.pid)
+        assert seen is not None
+        store.set("starling/beat/1", Beat(1, process.pid, seen.born, this_host(), "epoch 5").pack())
+
+        def told(what: Lost) -> None:
+            alive.append(process.poll() is None)
+            lost.put(what)
+
+        with Heartbeat(store, 0, 2, Phase(), deadline=0.2, on_lost=told):
+            assert lost.get(timeout=20).process == process.pid
+            assert process.wait(20) == -signal.SIGKILL
+    assert alive == [True]
+    ended = Watched(1, 0.0).judge(None, True, 1.0, 10.0)
+    assert ended is not None
+    assert ended.process is None
+
+
+def test_who_is_gone_is_known_to_any_thread() -> None:
+    store = HashStore()
+    heart = Heartbeat(store, 0, 3, Phase(), deadline=10.0)
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        seen = Process.look(process.pid)
+        assert seen is not None
+        here = Beat(1, process.pid, seen.born, this_host(), "epoch 5")
+        store.set("starling/beat/1", here.pack())
+        store.set("starling/beat/2", here.pack())
+        assert heart.gone() == []
+        assert heart.phase_of(1) == "epoch 5"
+        store.set("starling/beat/2", replace(here, count=2, done=True).pack())
+    assert [lost.rank for lost in heart.gone()] == [1]
+    assert [lost.rank for lost in heart.gone(ask=False)] == [1]
 
 
 def test_beats_go_on_while_the_store_is_waited_on() -> None:

@@ -80,6 +80,17 @@ def test_a_worker_that_is_gone_or_a_store_only_explains_why_this_one_ends(lost: 
     assert str(lost) in str(report.error(4)) + "."
 
 
+def test_witnesses_name_the_one_that_is_gone() -> None:
+    gone = Report.on_gone(Lost(3, "epoch 2", 0.4, "is gone"))
+    assert (gone.kind, gone.rank, gone.phase) == ("gone", 3, "epoch 2")
+    assert str(gone.error(4)).startswith("Worker 3 of 4 (epoch 2) was killed or ended without a word: its process is gone.")
+    silenced = Report.on_silenced(report_of(PeerLost(3, 1)), "epoch 2")
+    assert str(silenced.error(4)) == (
+        "Worker 3 of 4 (epoch 2) was killed, cut off or ended without a word. Worker 1 saw: Worker 3 closed its connection before "
+        "message 1 of step 0 (forward) had passed."
+    )
+
+
 def test_who_was_lost_and_when() -> None:
     before = time.monotonic()
     report = report_of(PeerLost(3, 1))

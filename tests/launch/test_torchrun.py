@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -86,6 +90,57 @@ def test_two_machines_learn_what_one_does(tmp_path: Path, parts: Path, monkeypat
     assert result["summary"]["workers"] == 2
     assert (tmp_path / "machine-0" / "run" / "summary.json").is_file()
     assert not (tmp_path / "machine-1" / "run").exists()
+
+
+def fail(here: Path, workers: int, rank: int, how: signal.Signals) -> list[str]:
+    """Train for ever under torchrun, until that happens to a worker; the sentences of all workers."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"]
+    worker = ["-m", "starling.launch.worker", "starling.launch.train_worker:train", f"{here}/spec.json", "--deadline=3"]
+    with subprocess.Popen([*command, *worker], cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as agent:
+        try:
+            started = under_way(here / "live", agent, workers)
+            started[rank].send_signal(how)
+            _, printed = agent.communicate(timeout=60)
+        finally:
+            for process in psutil.Process().children(recursive=True):
+                process.kill()
+    assert agent.returncode == 1
+    assert psutil.wait_procs(started, 0)[1] == []
+    return [line for line in printed.splitlines() if line.startswith("starling: ")]
+
+
+def under_way(live: Path, agent: subprocess.Popen[str], workers: int) -> list[psutil.Process]:
+    """The workers' processes by rank, when they have trained for an epoch."""
+    end = time.monotonic() + 120
+    while not (live.exists() and '["epoch"' in live.read_text()):
+        assert agent.poll() is None, agent.stderr and agent.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    started = [child for child in psutil.Process(agent.pid).children() if "starling.launch.worker" in child.cmdline()]
+    assert len(started) == workers
+    return sorted(started, key=lambda worker: int(worker.environ()["RANK"]))
+
+
+@pytest.mark.parametrize(
+    ("workers", "rank", "how", "cause"),
+    [
+        (2, 0, signal.SIGKILL, "was killed or ended without a word: its process is gone."),
+        (4, 3, signal.SIGKILL, "was killed or ended without a word: its process is gone."),
+        (2, 1, signal.SIGSTOP, "is stopped (SIGSTOP, or a debugger), for "),
+    ],
+)
+def test_a_worker_that_cannot_speak_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, rank: int, how: signal.Signals, cause: str
+) -> None:
+    """Another names it, what it was doing and what became of it, and nobody names anybody else."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    shards = cut(trainable_graph(tmp_path / "g"), tmp_path / "cut", workers, np.arange(60) % workers)
+    text = CONFIG.replace("epochs = 3", "epochs = 1000000")
+    here = machine(tmp_path / "here", shards, text, shards=tuple(range(workers)))
+    (here / "spec.json").write_text(json.dumps({"config": "birds.toml", "run": "run", "live": "live"}))
+    (told,) = fail(here, workers, rank, how)
+    phase = r"(epoch \d+, step \d+|evaluation after epoch \d+)"
+    assert re.match(rf"starling: Worker {rank} of {workers} \({phase}\) {re.escape(cause)}", told), told
 
 
 def refused(folder: Path, workers: int = 2, **spec: Any) -> str:

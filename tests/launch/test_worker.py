@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,26 @@ LIGHT = """
 import sys
 import starling.launch.worker
 print(*(name for name in ("numpy", "numba", "torch") if name in sys.modules))
+"""
+
+TERMINATED = """
+import argparse, os, signal, time
+from starling.core.environment import Place
+from starling.launch.worker import _Worker
+options = argparse.Namespace(deadline=15.0, transport="auto", device="cpu")
+worker = _Worker(Place(1, 4, 1, 4), options)
+worker.phase.enter("epoch 3, step 2")
+worker.heed_termination()
+hears, tells = os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(tells, b".")  # Python drops signals that come while it forks
+    time.sleep(60)
+    os._exit(0)
+os.read(hears, 1)
+os.kill(child, signal.SIGTERM)
+print(os.waitpid(child, 0)[1], flush=True)
+time.sleep(60)
 """
 
 
@@ -62,6 +84,19 @@ def test_a_worker_that_nobody_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("starling: Expected RANK in the environment of a worker, got ''. Start workers with torchrun")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_worker_speaks_before_it_ends_by_a_signal() -> None:
+    """Its children, forked, end by the signal as ever, without a word."""
+    with subprocess.Popen(
+        [sys.executable, "-c", TERMINATED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stdout is not None
+        assert os.waitstatus_to_exitcode(int(worker.stdout.readline())) == -signal.SIGTERM
+        worker.terminate()
+        _, told = worker.communicate(timeout=60)
+    assert worker.returncode == -signal.SIGTERM
+    assert told == "starling: Worker 1 of 4 (epoch 3, step 2) was told to end (SIGTERM).\n"
 
 
 def test_threads_are_decided_before_anything_heavy_is_imported() -> None:

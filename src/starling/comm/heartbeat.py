@@ -1,18 +1,17 @@
 """Notice within seconds that a worker is stopped, or its machine gone, which no closed connection tells.
 
 Each worker writes a beat to the store where they met, and reads everybody else's. Whoever has been silent for the deadline is given
-up: killed if it is on this host, since a stopped process would stay for ever, and reported.
+up: reported, and killed if it is on this host, since a stopped process would stay for ever.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -34,14 +33,16 @@ def end_process(lost: Lost) -> None:
     """Say what was lost and end this process at once: its threads may hang in calls that nothing else interrupts."""
     logging.getLogger(__name__).critical("%s", lost)
     logging.shutdown()
+    lost.kill()
     os._exit(1)
 
 
 class Heartbeat:
     """Beats and listens in a thread of its own, from `start` to `stop`.
 
-    `on_lost` is called in that thread, once for each worker that is lost, and once if the store is. The store is talked to over a
-    connection of its own, so that a call that waits on the given one holds up no beat.
+    `on_lost` is called in that thread, once for each worker that is lost, and once if the store is. It comes before the lost worker
+    is killed, so that nobody takes that for the cause; if it does not return, it must call `Lost.kill`. The store is talked to over
+    a connection of its own, so that a call that waits on the given one holds up no beat.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Heartbeat:
         self._watched = {peer: Watched(peer, now) for peer in range(size) if peer != rank}
         self._heard: list[int] = []
         self._host, self._born, self._count = this_host(), me.born if me else 0, 0
-        self._over = threading.Event()
+        self._over, self._hearing = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
 
     def start(self) -> Self:
@@ -74,6 +75,17 @@ class Heartbeat:
         """Part from the others: from here on, this worker's silence is no cause for alarm."""
         self._over.set()
         self._thread.join()
+
+    def gone(self, *, ask: bool = True) -> list[Lost]:
+        """Peers of this host whose processes have ended, though they were not done; any thread may call it.
+
+        Without `ask` it goes by what was last heard: so there is no waiting for a store that may have gone as well.
+        """
+        return self._lost(math.inf, ask=ask)
+
+    def phase_of(self, peer: int) -> str:
+        """What a worker was doing when it was last heard."""
+        return self._watched[peer].beat.phase
 
     def __enter__(self) -> Self:
         return self.start()
@@ -105,29 +117,35 @@ class Heartbeat:
         self._store.set(_key(self._rank), beat.pack())
 
     def _listen(self) -> None:
+        for lost in self._lost(self._deadline):
+            self._on_lost(lost)
+            lost.kill()
+            assert lost.rank is not None
+            del self._watched[lost.rank]
+
+    def _lost(self, deadline: float, *, ask: bool = True) -> list[Lost]:
         # Looking at processes comes first: one that has ended since then had written its last beat before it is read here.
-        processes = {peer: Process.look(self._watched[peer].beat.process) for peer in self._heard if self._is_here(peer)}
-        self._heard += [peer for peer in self._watched if peer not in self._heard and self._store.check([_key(peer)])]
-        texts = self._store.multi_get([_key(peer) for peer in self._heard]) if self._heard else []
+        processes = {
+            peer: Process.look(watched.beat.process)
+            for peer, watched in list(self._watched.items())
+            if watched.beat.host == self._host
+        }
+        if ask:
+            self._hear()
         now = time.monotonic()
-        for peer, text in zip(self._heard, texts, strict=True):
-            self._watched[peer].hear(Beat.unpack(text), now)
-        for peer, watched in list(self._watched.items()):
-            lost = watched.judge(processes.get(peer), peer in processes, now, self._deadline)
-            if lost is not None:
-                self._give_up(peer, processes.get(peer), lost)
+        judged = [
+            watched.judge(processes.get(peer), peer in processes, now, deadline)
+            for peer, watched in list(self._watched.items())
+        ]
+        return [lost for lost in judged if lost is not None]
 
-    def _is_here(self, peer: int) -> bool:
-        return self._watched[peer].beat.host == self._host
-
-    def _give_up(self, peer: int, process: Process | None, lost: Lost) -> None:
-        watched = self._watched.pop(peer)
-        if peer in self._heard:
-            self._heard.remove(peer)
-        if process is not None and process.born == watched.beat.born:
-            with suppress(OSError):  # a stopped process does not hear anything milder
-                os.kill(watched.beat.process, signal.SIGKILL)
-        self._on_lost(lost)
+    def _hear(self) -> None:
+        with self._hearing:
+            self._heard = [peer for peer in list(self._watched) if peer in self._heard or self._store.check([_key(peer)])]
+            texts = self._store.multi_get([_key(peer) for peer in self._heard]) if self._heard else []
+            now = time.monotonic()
+            for peer, text in zip(self._heard, texts, strict=True):
+                self._watched[peer].hear(Beat.unpack(text), now)
 
 
 def _key(rank: int) -> str:

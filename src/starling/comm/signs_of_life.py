@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import signal
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -43,6 +46,10 @@ class Beat:
     done: bool = False
     """Nothing more is to come, and nothing is wrong."""
 
+    def is_of(self, process: Process | None) -> bool:
+        """Whether this process, seen under the number that the beat names, is the one that beat, and has not ended."""
+        return process is not None and process.state not in _ENDED and process.born == self.born
+
     def pack(self) -> str:
         """As text."""
         return json.dumps(asdict(self))
@@ -63,6 +70,14 @@ class Lost:
     seconds: float
     """How long ago that was."""
     cause: str
+    process: int | None = None
+    """Its number, if it is on this host and still there."""
+
+    def kill(self) -> None:
+        """End what is left of it: a stopped process would stay for ever, and does not hear anything milder."""
+        if self.process is not None:
+            with suppress(OSError):
+                os.kill(self.process, signal.SIGKILL)
 
     def __str__(self) -> str:
         if self.rank is None:
@@ -102,7 +117,7 @@ class Watched:
         if self.beat.done:
             return None
         if here:
-            if process is None or process.state in _ENDED or process.born != self.beat.born:
+            if process is None or not self.beat.is_of(process):
                 return self._lost(now, "is gone: its process has ended without a word")
             if process.worked > self._worked >= 0:
                 self._since, self._stopped = now, False
@@ -110,7 +125,7 @@ class Watched:
             self._stopped = self._stopped or process.state in _STOPPED
             self._worked = process.worked
         cause = "is stopped (SIGSTOP, or a debugger)" if self._stopped else "gives no sign of life"
-        return self._lost(now, cause) if now - self._since > deadline else None
+        return self._lost(now, cause, self.beat.process if here else None) if now - self._since > deadline else None
 
-    def _lost(self, now: float, cause: str) -> Lost:
-        return Lost(self.rank, self.beat.phase, now - self._since, cause)
+    def _lost(self, now: float, cause: str, process: int | None = None) -> Lost:
+        return Lost(self.rank, self.beat.phase, now - self._since, cause, process)

@@ -13,7 +13,8 @@ from starling.comm.phase import Phase
 from starling.comm.signs_of_life import Lost
 from starling.core.environment import Place
 from starling.core.errors import InputError, StarlingError
-from starling.launch.reports import Report, RunEnded
+from starling.launch.inquest import Inquest
+from starling.launch.reports import RunEnded
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 _MEETING = 300.0
 """Seconds within which all workers must have come; imports differ by seconds, machines by more."""
 _LOOK_EVERY = 0.05
-_LEAVING, _GONE, _FIRST_CAUSE = "starling/leaving", "starling/gone", "starling/first-cause"
+_ASKING = 0.25
+"""Share of the silence limit that a worker which ends may take to find out why."""
+_LEAVING, _GONE = "starling/leaving", "starling/gone"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Membership:
             self._heartbeat = Heartbeat(
                 self._store, place.rank, place.size, phase, deadline=links.silence, on_lost=on_lost
             ).start()
+        self.inquest = Inquest(self._store, place.rank, self._heartbeat, _ASKING * links.silence)
 
     def _join(self, phase: Phase) -> Team:
         import torch
@@ -97,19 +101,10 @@ class Membership:
         while arrived < count:
             if time.monotonic() > end:
                 raise StarlingError(f"Only {arrived} of {self._place.size} workers finished in {self._links.wait_limit:g} s.")
-            if self._store.check([_FIRST_CAUSE]):
+            if self.inquest.is_over():
                 raise RunEnded("another worker failed while this one waited for it")
             time.sleep(_LOOK_EVERY)
             arrived = self._store.add(mark, 0)
-
-    def is_first_to_tell(self, report: Report) -> bool:
-        """Whether this worker is the first to tell why the run ends; true as well when the others cannot be asked any more."""
-        mine = f"{self._place.rank}: {report.cause}"
-        try:
-            first: bytes = self._store.compare_set(_FIRST_CAUSE, "", mine)
-        except Exception:  # the store has gone with its machine, and torch raises whatever that leads to
-            return True
-        return first.decode() == mine
 
 
 def _own_card(place: Place, name: str) -> torch.device:

@@ -13,7 +13,7 @@ from starling.comm.phase import Phase
 from starling.comm.signs_of_life import Lost
 from starling.core.errors import InputError, StarlingError
 
-Kind = Literal["input", "raised", "lost", "silent", "stopped", "interrupted"]
+Kind = Literal["input", "raised", "lost", "silent", "gone", "stopped", "interrupted", "terminated"]
 
 
 class WorkerError(StarlingError):
@@ -33,7 +33,8 @@ class Report:
     """How a worker failed, told by itself or by a witness.
 
     `input`: the user's mistake. `raised`: an error of its own. `lost`: an error that another's end explains. `silent`: a peer got
-    no sign of life. `stopped`: it was halted by a signal. `interrupted`: Ctrl-C. `moment` is on this machine's monotonic clock.
+    no sign of life. `gone`: a peer found that it had ended without a word. `stopped`: it was halted by a signal. `interrupted`:
+    Ctrl-C. `terminated`: SIGTERM, which torchrun sends when another has failed. `moment` is on this machine's monotonic clock.
     """
 
     rank: int
@@ -68,6 +69,28 @@ class Report:
             return cls(rank, "lost", str(phase), str(lost), time.monotonic(), peer=lost.rank)
         return cls(lost.rank, "silent", lost.phase, f"{lost.cause}, for {lost.seconds:.1f} s", time.monotonic())
 
+    @classmethod
+    def on_gone(cls, lost: Lost) -> Report:
+        """A witness's report on another whose process has ended, and not for anybody else's sake."""
+        assert lost.rank is not None
+        cause = (
+            "was killed or ended without a word: its process is gone. Its exit status is in torchrun's summary; a signal 9 that "
+            "nobody sent means that the machine was out of memory: use more parts or machines"
+        )
+        return cls(lost.rank, "gone", lost.phase, cause, time.monotonic())
+
+    @classmethod
+    def on_silenced(cls, report: Report, phase: str) -> Report:
+        """A witness's report, made of its own, on the peer it lost, which nobody has seen end."""
+        assert report.peer is not None
+        cause = f"was killed, cut off or ended without a word. Worker {report.rank} saw: {report.cause}"
+        return cls(report.peer, "gone", phase, cause, report.moment, report.trace)
+
+    @classmethod
+    def on_termination(cls, rank: int, phase: Phase) -> Report:
+        """A worker's own report on being told to end."""
+        return cls(rank, "terminated", str(phase), "was told to end (SIGTERM)", time.monotonic())
+
     def error(self, size: int) -> StarlingError:
         """The report as an error. A user's mistake is the same on every worker, so nobody need know which found it."""
         if self.kind == "input":
@@ -75,11 +98,9 @@ class Report:
         what = {
             "raised": f"failed: {self.cause}",
             "lost": f"had to stop: {self.cause}",
-            "silent": self.cause,
-            "stopped": self.cause,
             "interrupted": "was interrupted (SIGINT)",
         }
-        return WorkerError(self.rank, size, self.phase, what[self.kind])
+        return WorkerError(self.rank, size, self.phase, what.get(self.kind, self.cause))
 
 
 def _kind(error: BaseException) -> Kind:

@@ -16,8 +16,10 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
@@ -74,6 +76,7 @@ class _Worker:
         self.phase = Phase()
         self.links = Links(_SILENCE * options.deadline, options.transport, options.device)
         self.membership: Membership | None = None
+        self._telling, self._has_told = threading.Lock(), False
 
     def live(self, threads: int, output: int) -> int:
         """Do the work; the exit status."""
@@ -95,6 +98,7 @@ class _Worker:
         torch.set_num_threads(threads)
         self.phase.enter("meeting the other workers")
         self.membership = Membership(self.place, self.links, self.phase, self.give_up)
+        self.heed_termination()
         result = entry(self.membership.team, spec)
         if self.place.rank == 0:
             self.write(result, output)
@@ -105,7 +109,30 @@ class _Worker:
         """End this process, because another is lost; its main thread may wait for it inside a library."""
         self.tell(Report.on(lost, self.place.rank, self.phase, self.links.silence))
         _flush()
+        lost.kill()
         os._exit(1)
+
+    def heed_termination(self) -> None:
+        """From here on, SIGTERM ends this process only when it has said what it knows: torchrun sends it when another has died.
+
+        That takes a thread, since the main one may be within a call, and a second SIGTERM does end the process at once. While the
+        main thread is in a call that Python cannot interrupt, the heartbeat ends this process when it misses whoever has died.
+        """
+
+        def end() -> None:
+            self.tell(Report.on_termination(self.place.rank, self.phase))
+            _flush()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        def handle(number: int, frame: object) -> None:
+            signal.signal(number, signal.SIG_DFL)
+            if os.getpid() == worker:
+                threading.Thread(target=end, name="termination", daemon=True).start()
+            else:
+                os.kill(os.getpid(), number)  # a child that was forked has nothing to say
+
+        worker = os.getpid()
+        signal.signal(signal.SIGTERM, handle)
 
     def write(self, result: Mapping[str, Any], output: int) -> None:
         """Hand the result over."""
@@ -116,9 +143,14 @@ class _Worker:
                 file.write(json.dumps(result) + "\n")
 
     def tell(self, report: Report) -> None:
-        """Say what happened, unless somebody has told the first cause already."""
-        if self.membership is None or self.membership.is_first_to_tell(report):
-            sys.stderr.write(f"starling: {report.error(self.place.size)}\n")
+        """Say what ended the run, once, unless somebody else does."""
+        with self._telling:
+            if self._has_told:
+                return
+            self._has_told = True
+            first = report if self.membership is None else self.membership.inquest.to_tell(report)
+            if first is not None:
+                sys.stderr.write(f"starling: {first.error(self.place.size)}\n")
 
 
 class _LocalWorker(_Worker):
@@ -132,6 +164,9 @@ class _LocalWorker(_Worker):
     def write(self, result: Mapping[str, Any], output: int) -> None:
         """Hand the result over."""
         write_whole(self.desk.result, result)
+
+    def heed_termination(self) -> None:
+        """SIGTERM ends this process at once, and the launcher sees that."""
 
     def tell(self, report: Report) -> None:
         """Leave a report; the launcher finds the first cause."""

@@ -153,6 +153,7 @@ def take_all_steps_alive(team: Team, config: RunConfig, stage: str, what: Any, s
 
     def leave(lost: Lost) -> None:
         said.write_text(str(lost))
+        lost.kill()
         os._exit(GAVE_UP)
 
     store = meeting(team)  # it is served for as long as it is held
