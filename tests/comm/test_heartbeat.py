@@ -180,6 +180,34 @@ def test_beats_go_on_while_the_store_is_waited_on() -> None:
     assert lost.empty()
 
 
+SERVE = """
+import sys, torch.distributed as dist
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+print(store.port, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("may_vanish", [True, False])
+def test_a_store_that_no_longer_answers_is_lost(may_vanish: bool) -> None:
+    """Its connection stays open, as that of a machine without power does. One on this machine that is stopped is waited for."""
+    lost, phase = queue.Queue[Lost](), Phase()
+    phase.enter("epoch 2")
+    with subprocess.Popen([sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        store = TCPStore("127.0.0.1", int(server.stdout.readline()), wait_for_workers=False)
+        store.set("starling/beat/1", beat(1, done=True).pack())
+        heart = Heartbeat(store, 0, 2, phase, deadline=0.4, on_lost=lost.put, store_may_vanish=may_vanish).start()
+        server.send_signal(signal.SIGSTOP)
+        time.sleep(1.2)
+        server.send_signal(signal.SIGCONT)
+        heart.stop()
+    told = [] if lost.empty() else [lost.get()]
+    assert [(each.rank, each.phase) for each in told] == [(None, "epoch 2")] * may_vanish
+    assert [*map(str, told)] == ["The store where the workers of this run meet has not answered for 0.4 s."] * may_vanish
+    assert lost.empty()
+
+
 def stop_one(team: Team) -> str:
     lost = queue.Queue[Lost]()
     store, phase = meeting(team), Phase()

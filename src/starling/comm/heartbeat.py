@@ -42,7 +42,8 @@ class Heartbeat:
 
     `on_lost` is called in that thread, once for each worker that is lost, and once if the store is. It comes before the lost worker
     is killed, so that nobody takes that for the cause; if it does not return, it must call `Lost.kill`. The store is talked to over
-    a connection of its own, so that a call that waits on the given one holds up no beat.
+    a connection of its own, so that a call that waits on the given one holds up no beat. With `store_may_vanish` one that does not
+    answer for the deadline is lost: torch would wait without end for one whose machine is gone.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Heartbeat:
         *,
         deadline: float,
         on_lost: Callable[[Lost], None] = end_process,
+        store_may_vanish: bool = False,
     ) -> None:
         self._store = store.clone() if hasattr(store, "clone") else store  # torch has it since 2.8
         self._store.set_timeout(timedelta(seconds=deadline))
@@ -63,12 +65,16 @@ class Heartbeat:
         self._heard: list[int] = []
         self._host, self._born, self._count = this_host(), me.born if me else 0, 0
         self._over, self._hearing = threading.Event(), threading.Lock()
+        self._turns = 0
         self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
+        self._guard = threading.Thread(target=self._watch_store, name="store", daemon=True) if store_may_vanish else None
 
     def start(self) -> Self:
         """Begin to beat. The first beat is written when this returns: whatever happens then, the others know this process."""
         self._beat(done=False)
         self._thread.start()
+        if self._guard is not None:
+            self._guard.start()
         return self
 
     def stop(self) -> None:
@@ -100,6 +106,7 @@ class Heartbeat:
             while True:
                 self._beat(done=False)
                 self._listen()
+                self._turns += 1
                 if self._over.wait(interval):
                     break
                 now = time.monotonic()
@@ -110,6 +117,15 @@ class Heartbeat:
         except RuntimeError as error:  # all that torch raises when a store does not answer
             if not self._over.is_set():
                 self._on_lost(Lost(None, str(self._phase), 0.0, f"does not answer any more ({_first_line(error)})"))
+
+    def _watch_store(self) -> None:
+        """Count how often the heartbeat was found within one turn: time in which this process itself is stopped does not count."""
+        turn, found = -1, 0
+        while not self._over.wait(self._deadline / _BEATS):
+            turn, found = self._turns, found + 1 if self._turns == turn else 0
+            if found == _BEATS:
+                self._on_lost(Lost(None, str(self._phase), self._deadline, f"has not answered for {self._deadline:g} s"))
+                return
 
     def _beat(self, *, done: bool) -> None:
         self._count += 1

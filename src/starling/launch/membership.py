@@ -59,7 +59,13 @@ class Membership:
         self._heartbeat = None
         if place.size > 1:
             self._heartbeat = Heartbeat(
-                self._store, place.rank, place.size, phase, deadline=links.silence, on_lost=on_lost
+                self._store,
+                place.rank,
+                place.size,
+                phase,
+                deadline=links.silence,
+                on_lost=on_lost,
+                store_may_vanish=place.local_size < place.size,  # on this machine it would end with its process
             ).start()
         self.inquest = Inquest(self._store, place.rank, self._heartbeat, _ASKING * links.silence)
 
