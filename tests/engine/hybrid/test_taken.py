@@ -112,12 +112,12 @@ def test_boundaries_have_the_bits_of_copies(
     assert (in_place == steps(config)).all()
 
 
-@pytest.mark.parametrize("model", ["gcn", "sage max", "gat"])
-def test_hubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+@pytest.mark.parametrize("model", [{"name": "gcn"}, {"name": "sage"}, {"name": "sage", "aggregate": "max"}, {"name": "gat"}])
+def test_hubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: dict[str, Any]) -> None:
     """Every node hears from more than are summed at once. Pieces of hubs are cut elsewhere where skipped entries count."""
     graph = trainable_graph(tmp_path / "g", nodes=16, edges=16 * 3 * HUB_EDGES, without=("val",))
     path = cut(graph, tmp_path, 2, np.arange(16) // 8)
-    config = config_of(path, 2, {**settings_of(model), "hidden": 4}, {"name": "mini", "batch_size": 9}, boundary=0.6)
+    config = config_of(path, 2, {**model, "hidden": 4}, {"name": "mini", "batch_size": 9}, boundary=0.6)
     assert ways(config) == {True}
     in_place = steps(config)
     copied(monkeypatch)
