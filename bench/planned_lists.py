@@ -150,11 +150,14 @@ def _sum(lists: Lists, columns: int) -> None:
 
 
 def held_bytes(layers: list[WorkerLayer], what: str) -> int:
-    """All arrays of the batch's edges, each once."""
+    """All arrays of the batch's edges, each once, and whole where only a stretch of it is read."""
     arrays: dict[int, NDArray[Any]] = {}
 
     def keep(*some: NDArray[Any]) -> None:
-        arrays.update((array.__array_interface__["data"][0], array) for array in some)
+        for array in some:
+            while isinstance(array.base, np.ndarray):
+                array = array.base
+            arrays[array.__array_interface__["data"][0]] = array
 
     for layer in layers:
         if not isinstance(layer.edges, InPlace):
@@ -167,12 +170,8 @@ def held_bytes(layers: list[WorkerLayer], what: str) -> int:
             pairs = [(split.inner, split.inner.turned_for(np.empty(0))), *((peer.forward, peer.backward) for peer in peers)]
         for lists in (lists for pair in pairs for lists in pair):
             if isinstance(lists, LookedUpLists):
-                own = (
-                    [lists.chosen, lists.shift]
-                    if isinstance(lists, MappedLists)
-                    else [lists.found_in.through, lists.found_in.moved]
-                )
-                keep(lists.place, lists.offsets, *(array for array in own if array is not None))
+                keep(lists.place, lists.offsets, lists.found_in.through, lists.found_in.shift)
+                keep(lists.chosen if isinstance(lists, MappedLists) else lists.found_in.moved)
             else:
                 assert isinstance(lists, Adjacency)
                 keep(lists.offsets, lists.neighbours, lists.edges)

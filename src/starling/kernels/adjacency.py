@@ -154,7 +154,7 @@ class Adjacency:
         ends = self.offsets[first : last + 1]
         entries = slice(ends[0], ends[-1])
         numbers = self.by_edge.neighbours[entries] if self.numbered else NO_NUMBERS
-        return Adjacency(ends - ends[0], self.neighbours[entries], self.columns, numbers, self.numbered)
+        return Adjacency(ends - ends[0] if ends[0] else ends, self.neighbours[entries], self.columns, numbers, self.numbered)
 
     def neighbours_at(self, entries: NDArray[np.int64] | slice) -> NDArray[Any]:
         """Out of the lists."""
