@@ -1,11 +1,11 @@
-"""Layers of a mini-batch with all neighbours: lists of edges that are copied for it, beside the graph's own read through a map.
+"""Layers of a mini-batch: lists of edges that are copied for it, beside the graph's own read through a map.
 
     python bench/planned_lists.py PARTS        # parts of an edge-cut, as of bench/hybrid.py: a worker for each of two
 
-Batches of targets are planned both ways in turn, three layers each, by two workers that are threads; then the first worker sums 128
-columns over the edges of every layer, forward and backward, takes their maxima, and attends to them with four heads. Times are
-processor seconds of that worker's thread, medians over batches; bytes are those of all arrays that stand for a batch's edges.
-A few minutes; results/planned_lists.json and a table in docs/engine.md.
+Batches of targets are planned both ways in turn, three layers each, with all neighbours and with ten of each node, by two workers
+that are threads; then the first worker sums 128 columns over the edges of every layer, forward and backward, takes their maxima,
+and attends to them with four heads. Times are processor seconds of that worker's thread, medians over batches; bytes are those of
+all arrays that stand for a batch's edges. A few minutes; results/planned_lists.json and a table in docs/engine.md.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,15 +28,17 @@ from numpy.typing import NDArray
 from doc_tables import write_table
 from starling.comm.in_process import run_threads
 from starling.comm.team import Team
+from starling.core.keyed import stream_key
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.planning.active import ActiveSet
-from starling.engine.hybrid.planning.edges_in_place import LayerInPlace
+from starling.engine.hybrid.planning.in_place import InPlace
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.frontier import FrontierPool
+from starling.kernels.looked_up import LookedUpLists
 from starling.kernels.mapped import MappedLists
 from starling.kernels.rows import rows_of
-from starling.kernels.sampling import take_all
+from starling.kernels.sampling import Taken, take_all, take_uniform
 from starling.kernels.spmm import plain_sum, weighted_sum
 from starling.nn.gather import Attention, Copy
 from starling.nn.graph import NO_LOOPS, LocalGraph, local_graph
@@ -47,16 +50,38 @@ from starling.store.parts import open_parts
 RESULTS = Path(__file__).resolve().parent / "results" / "planned_lists.json"
 WORKERS, LAYERS, TARGETS, WIDTH, HEADS = 2, 3, 2_048, 128, 4
 WAYS = ("copied", "through a map")
+NEIGHBOURS: dict[str, int | None] = {"all": None, "ten": 10}
 
 
-def planned(graph: WorkerGraph, team: Team, own: NDArray[Any], way: str, what: str, step: int) -> list[WorkerLayer]:
+@dataclass(frozen=True)
+class Cell:
+    """What is measured of a batch: which neighbours, what is done with them, and how they are read."""
+
+    neighbours: str
+    what: str
+    way: str
+
+
+CELLS = [Cell(*names) for names in itertools.product(NEIGHBOURS, ("sums", "maxima", "attention"), WAYS)]
+
+
+def planned(graph: WorkerGraph, team: Team, own: NDArray[Any], cell: Cell, step: int) -> list[WorkerLayer]:
     """The layers of a batch, with all lists that sums, or attention, read."""
-    active, layers = ActiveSet(graph, team, FrontierPool(graph.rows), step), []
+    active, layers, fanout, what = (
+        ActiveSet(graph, team, FrontierPool(graph.rows), step),
+        [],
+        NEIGHBOURS[cell.neighbours],
+        cell.what,
+    )
+
+    def take(rows: NDArray[Any]) -> Taken:
+        if fanout is None:
+            return take_all(graph.incoming, rows, 1)
+        return take_uniform(graph.incoming, rows, graph.position[rows], fanout, stream_key(step, "bench"), threads=1)
+
     for _ in range(LAYERS):
-        if way == "copied":
-            layer, own = active.expand(own, lambda rows: take_all(graph.incoming, rows, 1))
-        else:
-            layer, own = active.expand_whole(own)
+        in_place = cell.way != "copied"
+        layer, own = active.expand_whole(own) if in_place and fanout is None else active.expand(own, take, in_place=in_place)
         if what == "sums":
             split = layer.edges.split(numbered=False)
             for lists in (split.inner.turned_for(np.empty(0)), *(peer.backward for peer in split.peers.values())):
@@ -125,14 +150,17 @@ def _sum(lists: Lists, columns: int) -> None:
 
 
 def held_bytes(layers: list[WorkerLayer], what: str) -> int:
-    """All arrays of the batch's edges, each once."""
+    """All arrays of the batch's edges, each once, and whole where only a stretch of it is read."""
     arrays: dict[int, NDArray[Any]] = {}
 
     def keep(*some: NDArray[Any]) -> None:
-        arrays.update((array.__array_interface__["data"][0], array) for array in some)
+        for array in some:
+            while isinstance(array.base, np.ndarray):
+                array = array.base
+            arrays[array.__array_interface__["data"][0]] = array
 
     for layer in layers:
-        if not isinstance(layer.edges, LayerInPlace):
+        if not isinstance(layer.edges, InPlace):
             keep(layer.edges.block.offsets, layer.edges.block.neighbours, layer.edges.block.edge)
         if what != "sums":
             pairs = [(lists_of(layer), lists_of(layer).transposed)]
@@ -141,8 +169,9 @@ def held_bytes(layers: list[WorkerLayer], what: str) -> int:
             peers = split.peers.values()
             pairs = [(split.inner, split.inner.turned_for(np.empty(0))), *((peer.forward, peer.backward) for peer in peers)]
         for lists in (lists for pair in pairs for lists in pair):
-            if isinstance(lists, MappedLists):
-                keep(lists.place, lists.offsets, lists.chosen, *([] if lists.shift is None else [lists.shift]))
+            if isinstance(lists, LookedUpLists):
+                keep(lists.place, lists.offsets, lists.found_in.through, lists.found_in.shift)
+                keep(lists.chosen if isinstance(lists, MappedLists) else lists.found_in.moved)
             else:
                 assert isinstance(lists, Adjacency)
                 keep(lists.offsets, lists.neighbours, lists.edges)
@@ -157,16 +186,14 @@ def measured(path: Path, batches: int) -> list[dict[str, Any]]:
         draw, lines = np.random.default_rng(team.rank), []
         for batch in range(batches + 1):  # the first compiles, and makes what all share
             own = np.sort(draw.choice(graph.owned, TARGETS // WORKERS, replace=False))
-            for number, (way, what) in enumerate(itertools.product(WAYS, COMPUTE)):
-                layers, planning = _timed(
-                    partial(planned, graph, team, own, way, what, len(WAYS) * len(COMPUTE) * batch + number)
-                )
+            for number, cell in enumerate(CELLS):
+                layers, planning = _timed(partial(planned, graph, team, own, cell, len(CELLS) * batch + number))
                 edges = sum(layer.edges.count for layer in layers)
-                line = {"way": way, "what": what, "planning": planning, "bytes": held_bytes(layers, what), "edges": edges}
+                line = {**asdict(cell), "planning": planning, "bytes": held_bytes(layers, cell.what), "edges": edges}
                 if team.rank == 0:
-                    line["computing"] = _timed(partial(COMPUTE[what], layers))[1]
+                    line["computing"] = _timed(partial(COMPUTE[cell.what], layers))[1]
                 lines.append(line)
-        return lines[len(WAYS) * len(COMPUTE) :]
+        return lines[len(CELLS) :]
 
     return run_threads(WORKERS, work)[0]
 
@@ -183,12 +210,12 @@ def main() -> None:
     asked = parser.parse_args()
     lines = measured(asked.parts, asked.batches)
     RESULTS.write_text(json.dumps(lines, indent=1) + "\n")
-    rows = ["| | edges | planning, s | computing, s | bytes an edge |", "|---|---|---:|---:|---:|"]
-    for what, way in itertools.product(COMPUTE, WAYS):
-        mine = [line for line in lines if (line["way"], line["what"]) == (way, what)]
+    rows = ["| neighbours | | edges | planning, s | computing, s | bytes an edge |", "|---|---|---|---:|---:|---:|"]
+    for cell in CELLS:
+        mine = [line for line in lines if asdict(cell).items() <= line.items()]
         planning, computing = (statistics.median(line[key] for line in mine) for key in ("planning", "computing"))
         size = statistics.median(line["bytes"] / line["edges"] for line in mine)
-        rows.append(f"| {what} | {way} | {planning:.3f} | {computing:.3f} | {size:.1f} |")
+        rows.append(f"| {cell.neighbours} | {cell.what} | {cell.way} | {planning:.3f} | {computing:.3f} | {size:.1f} |")
     write_table("engine.md", "planned_lists", "\n".join(rows))
 
 

@@ -70,7 +70,7 @@ def _in_pieces(begin: NDArray[np.int64], end: NDArray[np.int64], pieces: NDArray
 
 
 class Lists(Protocol):
-    """Neighbour lists as kernels take them: stored (`Adjacency`), or read from those of a larger graph (`mapped.MappedLists`).
+    """Neighbour lists as kernels take them: stored (`Adjacency`), or read from those of a larger graph (`looked_up.py`).
 
     Row r hears from offsets[r + 1] − offsets[r] neighbours, rows of a matrix of `columns` rows (seen from their sources, lists that
     are read may have fewer). Where `numbered`, every entry has the number of its edge, by which values of edges are kept.
@@ -154,7 +154,7 @@ class Adjacency:
         ends = self.offsets[first : last + 1]
         entries = slice(ends[0], ends[-1])
         numbers = self.by_edge.neighbours[entries] if self.numbered else NO_NUMBERS
-        return Adjacency(ends - ends[0], self.neighbours[entries], self.columns, numbers, self.numbered)
+        return Adjacency(ends - ends[0] if ends[0] else ends, self.neighbours[entries], self.columns, numbers, self.numbered)
 
     def neighbours_at(self, entries: NDArray[np.int64] | slice) -> NDArray[Any]:
         """Out of the lists."""

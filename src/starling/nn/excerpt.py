@@ -87,7 +87,7 @@ def _in_place(graph: GraphInPlace, rows: NDArray[np.int64], sources: NDArray[np.
     """A graph of some destinations whose edges are not listed, either."""
     some, tables = graph.where.excerpt(rows, sources), _row_tables(graph, _as_places(rows, graph), _as_places(sources, graph))
     known = Unlisted(len(sources), int(np.searchsorted(rows, graph.outputs)), graph.edge_tables, tables)
-    return GraphInPlace(known, some.lists.entries, lambda: excerpt(graph.listed, rows, sources).graph, some)
+    return type(graph)(known, some.lists.entries, lambda: excerpt(graph.listed, rows, sources).graph, some)
 
 
 def _row_tables(graph: LocalGraph, rows: Places, sources: Places) -> dict[str, Tensor | None]:

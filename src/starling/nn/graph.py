@@ -139,7 +139,7 @@ class LocalGraph:
         """Where each destination's self-loop stands among the edges here, int64 [outputs]; −1 where it has none, or not here."""
         if self.looped is not None and not len(self.looped):
             return torch.full((self.outputs,), -1, device=self.device)
-        entries = loop_entries(self.offsets[: self.outputs + 1].cpu().numpy(), self.neighbours.cpu().numpy())
+        entries = loop_entries(self.offsets[: self.outputs + 1].cpu().numpy(), self.neighbours_at(slice(None)).cpu().numpy())
         return torch.from_numpy(entries).to(self.device)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -136,15 +136,19 @@ class EdgesInPlace(Protocol):
         """Of all destinations."""
 
     @property
-    def entries(self) -> NDArray[np.int64]:
+    def entries(self) -> NDArray[Any]:
         """Of each edge its place in the larger graph's lists, by which edge tables are read."""
+
+    @property
+    def scale(self) -> NDArray[np.float32] | None:
+        """Of each edge, where these make up for others that are left out."""
 
     def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> EdgesInPlace:
         """Some destinations, hearing from `sources` alone, both numbered anew."""
 
 
 class GraphInPlace(LaterGraph):
-    """A local graph whose edges kernels read in place, none of them left out."""
+    """A local graph whose edges kernels read in place, all of its destinations'."""
 
     where: EdgesInPlace
 
@@ -167,10 +171,11 @@ class GraphInPlace(LaterGraph):
         """Where lists would begin, one after the other."""
         return torch.from_numpy(self.where.lists.offsets).to(self.device)
 
-    @property
-    def edge_scale(self) -> None:
-        """Nothing is left out that would have to be made up for."""
-        return
+    @cached_property
+    def edge_scale(self) -> Tensor | None:
+        """Made when it is first asked for, if some edges are left out, each by a chance of its own."""
+        scale = self.where.scale
+        return None if scale is None else torch.from_numpy(scale).to(self.device)
 
     def neighbours_at(self, edges: Tensor | slice) -> Tensor:
         """Out of the larger graph's lists."""
@@ -180,3 +185,10 @@ class GraphInPlace(LaterGraph):
     def _made(self, name: str) -> Tensor:
         """Taken out of the larger graph's table: 8 bytes an edge meanwhile."""
         return self.edge_tables[name][torch.from_numpy(self.where.entries).to(self.device)]
+
+
+class TakenInPlace(GraphInPlace):
+    """The same where some edges were left out, maybe self-loops: those are looked for among the ones that are here."""
+
+    own_weight = LocalGraph.own_weight
+    loop_is_here = LocalGraph.loop_is_here

@@ -115,6 +115,7 @@ class _InPlace:
 
     lists: Lists
     entries: NDArray[np.int64]
+    scale: None = None
 
     def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> EdgesInPlace:
         raise AssertionError("a layer of two nodes is computed at once")

@@ -205,7 +205,7 @@ def test_a_model_that_shows_its_habits_late(graph: Graph, parts: Path, tmp_path:
     [
         ("gcn", 2, 20, [3, "all"], {"split"}),
         ("gat", 2, 20, None, {"turned"}),
-        ("gcn", 2, 20, [3, 2], set()),  # what was drawn is copied
+        ("gcn", 2, 20, [3, 2], set()),  # what was drawn is copied, or found by its entries in the lists as they are
         ("gat", 1, 1, None, set()),  # one target has fewer edges than there are rows
     ],
 )

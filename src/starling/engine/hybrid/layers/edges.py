@@ -1,4 +1,4 @@
-"""The edges of a layer that are here: listed for it, thinned, or read where the graph's own lie (`planning/edges_in_place.py`)."""
+"""The edges of a layer that are here: listed for it, thinned, or read where the graph's own lie (`planning/in_place.py`)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ class LayerEdges(ABC):
 
     def stands_for(self) -> NDArray[np.float32]:
         """How many edges those of each destination stand for together: some may make up for others that are left out."""
-        offsets, scale = self.block.offsets, self.block.edge_scale
-        return np.diff(offsets).astype(np.float32) if scale is None else sums_of_lists(scale, offsets)
+        return stands_for(self.block.offsets, self.block.edge_scale)
 
     def by_row(self) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
         """Where each list begins, and of each edge its place in the graph's lists, by which edge tables are read; None for all."""
@@ -101,3 +100,8 @@ class ThinnedEdges(LayerEdges):
     def stands_for(self) -> NDArray[np.float32]:
         """From the scales."""
         return self._split.stands_for()
+
+
+def stands_for(offsets: NDArray[np.int64], scale: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    """How many edges those of each list stand for, each for one or for `scale`."""
+    return np.diff(offsets).astype(np.float32) if scale is None else sums_of_lists(scale, offsets)

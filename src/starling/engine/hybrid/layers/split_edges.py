@@ -5,7 +5,9 @@ Sums over own rows need no message, so they are made while messages fly; each wo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -18,28 +20,28 @@ from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.mapped import MappedLists
 
 SomeLists = TypeVar("SomeLists", bound=Lists)
-"""Edges as lists of their own, or read from those of the whole graph (`planning/edges_in_place.py`)."""
+"""Edges as lists of their own, or read from those of the whole graph (`planning/in_place.py`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class PeerEdges(Generic[SomeLists]):
     """In-edges from one worker's mirrors. `rows` are the destinations that have such; mirrors are numbered from 0.
 
-    `scale` makes up for edges that are left out: 1 / the probability that one is there, one number or one an edge. `turned` is what
-    `backward` gives, where that is known.
+    `scale` makes up for edges that are left out: 1 / the probability that one is there, one number or one an edge. `turned` makes
+    what `backward` gives, where lists are looked up.
     """
 
     rows: NDArray[np.int64]
     forward: SomeLists
     destinations: int
     scale: float | NDArray[np.float32] = 1.0
-    turned: MappedLists | None = None
+    turned: Callable[[], Lists] | None = None
 
     @made_once
     def backward(self) -> SomeLists:
         """From the destinations (all of them, not only `rows`) to the mirrors."""
         if self.turned is not None:
-            return cast("SomeLists", self.turned)
+            return cast("SomeLists", self.turned())
         assert isinstance(self.forward, Adjacency)
         turned = self.forward.transpose()
         rows = self.rows.astype(np.int32)[turned.neighbours]
@@ -51,7 +53,9 @@ class PeerEdges(Generic[SomeLists]):
         start, stop = (int(np.count_nonzero(self.rows < row)) for row in (first, last))
         assert isinstance(self.scale, float), "edges that make up for others are not cut"
         forward = cast("SomeLists", self.forward.some_rows(start, stop))
-        turned = None if self.turned is None else self.turned.from_columns(first, last)
+        back = self.backward if self.turned is not None else None
+        assert back is None or isinstance(back, MappedLists), "some rows are asked for on a vertex-cut, which takes whole lists"
+        turned = None if back is None else partial(back.from_columns, first, last)
         return PeerEdges(self.rows[start:stop] - first, forward, last - first, self.scale, turned)
 
 

@@ -20,6 +20,7 @@ from starling.engine.hybrid.layers.edges import LayerEdges, ListedEdges
 from starling.engine.hybrid.layers.plan import ActiveRows, WorkerLayer, listed_layer
 from starling.engine.hybrid.messages.traffic import make_traffic
 from starling.engine.hybrid.planning.edges_in_place import LayerInPlace, worth_reading_in_place
+from starling.engine.hybrid.planning.taken_in_place import TakenEdges, worth_a_map
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import Taken, take_all
@@ -36,11 +37,12 @@ class ActiveSet:
         self._graph, self._team, self._pool, self._number, self._call = graph, team, pool, number, 0
 
     def expand(
-        self, own: NDArray[Any], take: Take, wanted: Sequence[NDArray[Any]] | None = None
+        self, own: NDArray[Any], take: Take, wanted: Sequence[NDArray[Any]] | None = None, *, in_place: bool = False
     ) -> tuple[WorkerLayer, NDArray[Any]]:
         """The layer that gives the rows `own`, and the own rows it reads: `own` first, then the others.
 
         `wanted` are own rows that each worker needs, ascending, where that is known without a word; else workers ask one another.
+        With `in_place` what was taken is read where the graph's lists lie, if that pays and these have whole rows.
         """
         given = self._given(own)
         taken = take(given)
@@ -48,20 +50,25 @@ class ActiveSet:
             places = frontier.extend(taken.neighbours)
             found = frontier.rows.copy()
         active = self._ask(own, found, wanted)
+        if in_place and not self._graph.spread and worth_a_map(self._graph, len(taken.entry)):
+            edges = TakenEdges(self._graph.adjacency, taken, self._place_of(active.rows), active.traffic)
+            return WorkerLayer(edges, active.rows, len(own), active.traffic), active.reads
         offsets, row_scale = taken.offsets, taken.row_scale
         if self._graph.spread:  # a list for every row, empty for those nobody computes here
             offsets, row_scale = _for_all_rows(taken, active.number[: len(given)], len(active.rows))
         block = Block(offsets, active.number[places], taken.entry, len(active.rows), row_scale, taken.edge_scale)
         return listed_layer(block, active.rows, len(own), active.traffic), active.reads
 
-    def outwards(self, own: NDArray[Any], takes: Sequence[Take | None]) -> tuple[tuple[WorkerLayer, ...], NDArray[Any]]:
+    def outwards(
+        self, own: NDArray[Any], takes: Sequence[Take | None], *, in_place: bool = False
+    ) -> tuple[tuple[WorkerLayer, ...], NDArray[Any]]:
         """A layer for each way to take in-edges, the last layer's first; they come outermost first, with the own rows they read.
 
-        None takes all neighbours, and reads their lists where they lie.
+        None takes all neighbours, and reads their lists where they lie; with `in_place` so it is with what others take.
         """
         layers: list[WorkerLayer] = []
         for take in takes:
-            layer, own = self.expand_whole(own) if take is None else self.expand(own, take)
+            layer, own = self.expand_whole(own) if take is None else self.expand(own, take, in_place=in_place)
             layers.append(layer)
         return tuple(reversed(layers)), own
 
@@ -72,8 +79,7 @@ class ActiveSet:
             edges = frontier.extend_from(lists, given)
             found = frontier.rows
         active = self._ask(own, found, None)
-        place = np.full(self._graph.rows, -1, np.int32)
-        place[active.rows] = np.arange(len(active.rows), dtype=np.int32)
+        place = self._place_of(active.rows)
 
         def listed() -> Block:
             taken, count = take_all(lists, given), len(active.rows)
@@ -85,6 +91,12 @@ class ActiveSet:
         else:
             read = ListedEdges(listed(), active.traffic)
         return WorkerLayer(read, active.rows, len(own), active.traffic), active.reads
+
+    def _place_of(self, rows: NDArray[Any]) -> NDArray[np.int32]:
+        """The map from the graph's rows to these; below zero for all others."""
+        place = np.full(self._graph.rows, -1, np.int32)
+        place[rows] = np.arange(len(rows), dtype=np.int32)
+        return place
 
     def _given(self, own: NDArray[Any]) -> NDArray[Any]:
         """Rows that a layer gives of which in-edges are here: its own ones, and on a vertex-cut others' that are mirrored here."""

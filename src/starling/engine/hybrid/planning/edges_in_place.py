@@ -7,28 +7,24 @@ a row of the graph, so small layers are copied.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.core.once import made_once
-from starling.engine.hybrid.layers.edges import LayerEdges
 from starling.engine.hybrid.layers.plan import ActiveRows
 from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges
+from starling.engine.hybrid.planning.in_place import InPlace
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
-from starling.kernels.mapped import MappedLists, SeenFrom, entries_of, map_lists, shifts
-from starling.nn.graph import LocalGraph
-from starling.nn.later_graph import GraphInPlace, Unlisted
+from starling.kernels.looked_up import shifts
+from starling.kernels.mapped import MappedLists, SeenFrom, map_lists
 from starling.plan.batch import Block
 
 _MOST_SKIPPED = 6
 """Entries of the sources' lists for each edge of the layer, above which looking through them costs more than a copy."""
 
 
-class LayerInPlace(LayerEdges):
+class LayerInPlace(InPlace[MappedLists]):
     """All `count` in-edges that are here of the rows `given`, numbered list by list, as those of a copy would be.
 
     `hearing` are the graph's rows that have lists in the layer: one for each destination, −1 for those that hear from nobody here.
@@ -50,35 +46,13 @@ class LayerInPlace(LayerEdges):
             self.hearing = np.full(len(active.rows), -1, np.int64)
             self.hearing[place[given]] = given
 
-    @made_once
-    def block(self) -> Block:
-        """A copy, for whoever asks for lists; made once."""
-        return self._list()
-
-    def graph(self, known: Unlisted, listed: Callable[[Block], LocalGraph]) -> LocalGraph:
-        """Whose edges kernels read in place."""
-        return GraphInPlace(known, self.count, lambda: listed(self.block), self)
-
-    def by_row(self) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
-        """Without a copy of the neighbours."""
-        return self.lists.offsets, self.entries
-
     @cached_property
     def lists(self) -> MappedLists:
         """Of all destinations, hearing from all active rows."""
         return map_lists(self._whole.adjacency, self.hearing, self._place, SeenFrom(self._active.rows, self._destination))
 
-    def split(self, *, numbered: bool) -> SplitEdges[MappedLists]:
-        """The edges by the owner of their source."""
-        return self._numbered if numbered else self._unnumbered
-
-    @made_once
-    def _unnumbered(self) -> SplitEdges[MappedLists]:
-        return self._split(numbered=False)
-
-    @made_once
-    def _numbered(self) -> SplitEdges[MappedLists]:
-        return self._split(numbered=True)
+    def _copy(self) -> Block:
+        return self._list()
 
     def _split(self, *, numbered: bool) -> SplitEdges[MappedLists]:
         graph, active, place, destination = self._whole, self._active, self._place, self._destination
@@ -94,20 +68,11 @@ class LayerInPlace(LayerEdges):
             if len(chosen):
                 mirrors, here = graph.traffic.mirrors_of(peer), active.traffic.mirrors_of(peer)
                 rows, mine = active.rows[here] - mirrors.start, listed[chosen].astype(np.int64)
-                back = MappedLists(theirs.backward, rows, destination, destinations, shift, by_place=True)
+                back = partial(MappedLists, theirs.backward, rows, destination, destinations, shift, by_place=True)
                 there = place[mirrors] - np.int32(here.start)
                 forward = MappedLists(theirs.forward, chosen, there, len(rows), None if shift is None else shift[mine])
                 peers[peer] = PeerEdges(mine, forward, destinations, turned=back)
         return SplitEdges(inner, peers)
-
-    @property
-    def entries(self) -> NDArray[np.int64]:
-        """Of each edge its place in the graph's lists: edge tables are read by it."""
-        return entries_of(self._whole.incoming.offsets, self.hearing)
-
-    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> SomeInPlace:
-        """Some destinations, hearing from `sources` alone, both numbered anew."""
-        return SomeInPlace(self.lists.excerpt(rows, sources))
 
     @cached_property
     def _shift(self) -> NDArray[np.int64]:
@@ -122,22 +87,6 @@ class LayerInPlace(LayerEdges):
         destination = np.full(len(self._place), -1, np.int32)
         destination[self.hearing[self.hearing >= 0]] = np.flatnonzero(self.hearing >= 0)
         return destination
-
-
-@dataclass(frozen=True, eq=False)
-class SomeInPlace:
-    """The edges of some destinations of a layer."""
-
-    lists: MappedLists
-
-    @property
-    def entries(self) -> NDArray[np.int64]:
-        """Of each edge its place in the graph's lists."""
-        return entries_of(self.lists.lists.offsets, self.lists.chosen)
-
-    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> SomeInPlace:
-        """Some of these."""
-        return SomeInPlace(self.lists.excerpt(rows, sources))
 
 
 def worth_reading_in_place(graph: WorkerGraph, active: ActiveRows, edges: int) -> bool:

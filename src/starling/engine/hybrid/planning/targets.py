@@ -27,13 +27,13 @@ _POSITIONS, _LABELS = 1, 3
 class TeamTargets(TeamStrategy):
     """Batches of the whole team's training nodes; each worker has those it owns. Batches are made of positions.
 
-    `in_place`: edges of large layers with all neighbours are read where the graph's own lists are, and not listed.
+    `in_place`: edges of large layers are read where the graph's own lists are, and not listed.
     """
 
     def __init__(self, task: TeamTask, hops: Sequence[HopSampler], targets: Batches, *, in_place: bool = False) -> None:
         super().__init__(task)
         self._hops, self._targets = hops, targets
-        self._in_place = in_place and self.boundary.probability == 1 and self.team.device.type == "cpu"  # cards list edges
+        self._in_place = in_place and self.team.device.type == "cpu"  # cards list edges
         positions = self.graph.position[self.train_rows]
         order = np.argsort(positions)
         self._positions, self._rows = positions[order], self.train_rows[order]
@@ -46,11 +46,12 @@ class TeamTargets(TeamStrategy):
     def _found(self, epoch: int, step: int, active: ActiveSet) -> Search:
         targets = self._mine(self._targets.batch(epoch, step))
         moments = (Moment(self.task.seed, epoch, step, hop) for hop in range(len(self._hops)))
-        layers, _ = active.outwards(targets, [self._take(*hop) for hop in zip(self._hops, moments, strict=True)])
+        takes = [self._take(*hop) for hop in zip(self._hops, moments, strict=True)]
+        layers, _ = active.outwards(targets, takes, in_place=self._in_place)
         return Search(layers, targets, np.arange(len(targets)))
 
     def _take(self, sampler: HopSampler, moment: Moment) -> Take | None:
-        if self._in_place and isinstance(sampler, AllNeighbours):
+        if self._in_place and self.boundary.probability == 1 and isinstance(sampler, AllNeighbours):
             return None
         return self.thinned(partial(sampler.take, moment=moment), moment.epoch)
 
