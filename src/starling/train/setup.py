@@ -166,7 +166,7 @@ def _team_work(
     habits, graph = habits_of(model, source), source.graph
     chances = chances_by_choice(team.boundary_choice, graph, source.team, team.boundary, source.calls.next_tag())
     boundary = Boundary(graph, team.boundary, run.seed, chances)
-    task = TeamTask(graph, source.team, source.splits["train"], layers, run.seed, boundary)
+    task = TeamTask(graph, source.team, source.splits["train"], layers, run.seed, boundary, source.calls)
     strategy = make_team_strategy(config.strategy.name, how, task, source, labels, in_place=not habits.lists_edges)
     raw, whole_steps = not source.features.learnt and habits.sums_raw_input, config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.

@@ -13,7 +13,7 @@ from starling.comm.tags import Channel
 from starling.engine.fill import FilledBatch
 from starling.engine.hybrid.computing.view import TeamView
 from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
-from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.messages.calls import Calls, Planning
 from starling.engine.hybrid.messages.exchange import TeamExchange
 from starling.engine.hybrid.messages.row_messages import Wire
 from starling.engine.hybrid.share.source import WorkerSource
@@ -22,9 +22,6 @@ from starling.nn.inputs import LearntRows
 from starling.nn.moment import Moment
 from starling.nn.reuse import Constants
 from starling.nn.view import Size
-
-_TABLES = 6000
-"""Messages of a step's planning from this number on belong to its tables."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class TeamFiller:
         if layers[0] is source.graph.whole_layer:
             constants = source.constants(keep=self.reuse)
         graphs = {id(source.graph.whole_layer): self.whole}
-        planning = Calls(plan.number, Channel.PLAN, _TABLES)
+        planning = Calls(plan.number, Channel.PLAN, Planning.TABLES)
         for layer in layers:  # one layer may stand for several
             if id(layer) not in graphs:
                 graphs[id(layer)] = self._graph_of(layer, planning)

@@ -48,7 +48,7 @@ def hybrid_link_work(run: LinkRun, source: WorkerSource, model: nn.Module) -> Te
     team, loop, training = run.config.team, run.config.run, share.training
     chances = chances_by_choice(team.boundary_choice, source.graph, source.team, team.boundary, source.calls.next_tag())
     boundary = Boundary(training.graph, team.boundary, loop.seed, chances)
-    task = TeamTask(training.graph, source.team, NO_ROWS, run.layers, loop.seed, boundary)
+    task = TeamTask(training.graph, source.team, NO_ROWS, run.layers, loop.seed, boundary, source.calls)
     strategy = TeamLinks(task, run.config.strategy.name, run.how, share.deal, share.edges, share.addresses)
     habits = habits_of(model, training)
     check_boundary_mean(team, habits.means, first_kept=False)

@@ -75,7 +75,7 @@ def test_sums_are_over_the_listed_edges(parts: Path, workers: int, chance: float
     def layers(team: Team) -> list[tuple[WorkerLayer, WorkerGraph]]:
         graph = open_worker_graph(open_parts(parts), team.rank, team.size)
         chances = weighted_chances(graph, team, chance, Calls(0, Channel.SETUP).next_tag()) if weighted else None
-        task = TeamTask(graph, team, np.arange(graph.owned), 1, 3, Boundary(graph, chance, 3, chances))
+        task = TeamTask(graph, team, np.arange(graph.owned), 1, 3, Boundary(graph, chance, 3, chances), Calls(0, Channel.SETUP))
         strategy = TeamGlobal(task)
         return [(strategy.plan(epoch, 0).layers[0], graph) for epoch in (1, 2)]
 

@@ -1,10 +1,23 @@
-"""Tags of the messages of one step."""
+"""Tags of the messages of one step, and of those with which a run is set up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from starling.comm.tags import CALLS, Channel, channel_of, describe_tag, make_tag
+
+
+class Planning(IntEnum):
+    """Numbers of messages in a step's planning; the search from targets outwards counts from one."""
+
+    SIZES = 1 << 12
+    TABLES = 6000
+    """The first of several."""
+    POOL = 7000
+    ENDS = 7001
+    COUNTS = 7002
+    MOVED = 7003
 
 
 @dataclass(eq=False)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.comm.tags import Channel, make_tag
 from starling.core.errors import InputError
 from starling.core.keyed import stream_key
 from starling.engine.hybrid.planning.active import ActiveSet, Take
@@ -16,9 +15,6 @@ from starling.kernels.induced import take_within
 from starling.kernels.keyed_order import keyed_order
 from starling.kernels.sampling import Taken, take_all
 from starling.plan.cluster import Cluster
-
-_CLUSTERS = 2
-"""The number of a message when a run begins."""
 
 
 class TeamCluster(TeamStrategy):
@@ -33,7 +29,7 @@ class TeamCluster(TeamStrategy):
         self._settings = settings
         self._clusters = clusters[: self.graph.owned]
         mine = np.unique(self._clusters[self.train_rows])
-        self._dealt = np.unique(np.concatenate(self.team.all_lists(make_tag(Channel.SETUP, 0, _CLUSTERS), mine)))
+        self._dealt = np.unique(np.concatenate(self.team.all_lists(task.calls.next_tag(), mine)))
         if settings.clusters_per_step > len(self._dealt):
             raise InputError(
                 f"Expected at most {len(self._dealt):,} clusters a step, as many as hold training nodes, "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from starling.comm.tags import Channel, make_tag
 from starling.engine.hybrid.layers.plan import WorkerPlan
+from starling.engine.hybrid.messages.calls import Planning
 from starling.engine.hybrid.messages.traffic import Traffic
 from starling.engine.hybrid.planning.active import Take
 from starling.engine.hybrid.planning.steps import Search, TeamPlanner, TeamTask
@@ -21,9 +22,6 @@ from starling.plan.links.pairs import Pairs, StepPairs, TargetEdges
 from starling.plan.links.strategy import DealTask, TargetPicker, deal_of, hops_of
 from starling.plan.strategy import Strategy
 from starling.plan.whole import Global
-
-_POOL, _ENDS, _COUNTS, _MOVED = range(7000, 7004)
-"""Numbers of messages in a step's planning."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +64,18 @@ class TeamLinks:
         edges = self._picker.edges(epoch, step)
         pool = self._pool(edges, number) if self._dealt.negatives.kind == "batch" else None
         drawn = StepPairs(edges, self._dealt.negatives.draw(edges, self._picker.key(epoch, step), pool, epoch))
-        counts = np.concatenate(team.all_lists(make_tag(Channel.PLAN, number, _COUNTS), np.array([len(edges)])))
+        counts = np.concatenate(team.all_lists(make_tag(Channel.PLAN, number, Planning.COUNTS), np.array([len(edges)])))
         even = even_pairs(
-            drawn, counts, team.rank, lambda lists: team.swap_lists(make_tag(Channel.PLAN, number, _MOVED), lists)
+            drawn, counts, team.rank, lambda lists: team.swap_lists(make_tag(Channel.PLAN, number, Planning.MOVED), lists)
         )
-        asked = request_rows(self._addresses, team, make_tag(Channel.PLAN, number, _ENDS), even.ends)
+        asked = request_rows(self._addresses, team, make_tag(Channel.PLAN, number, Planning.ENDS), even.ends)
         seeds = self._seeds.plan(asked.own, epoch, step, number)
         return WorkerLinkPlan(seeds, even.placed(asked.place), asked.traffic, int(counts.sum()))
 
     def _pool(self, edges: TargetEdges, number: int) -> TargetEdges:
         """All workers' target edges in the order of their numbers: 24 bytes each, of one step."""
         mine = np.stack([edges.number, edges.source, edges.destination]).astype(np.int64)
-        lists = self._seeds.team.all_lists(make_tag(Channel.PLAN, number, _POOL), mine.reshape(-1))
+        lists = self._seeds.team.all_lists(make_tag(Channel.PLAN, number, Planning.POOL), mine.reshape(-1))
         everybodys = np.concatenate([one.reshape(3, -1) for one in lists], axis=1)
         edge, source, destination = everybodys[:, np.argsort(everybodys[0], kind="stable")]
         return TargetEdges(edge, source, destination, np.zeros_like(edge))

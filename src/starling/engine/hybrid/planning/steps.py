@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from starling.comm.tags import Channel, make_tag
 from starling.comm.team import Team
 from starling.engine.hybrid.layers.plan import WorkerLayer, WorkerPlan
+from starling.engine.hybrid.messages.calls import Calls, Planning
 from starling.engine.hybrid.planning.active import ActiveSet, Take
 from starling.engine.hybrid.planning.boundary import Boundary
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
@@ -24,9 +25,6 @@ from starling.kernels.frontier import FrontierPool
 from starling.nn.view import Size
 from starling.plan.cohesive.batches import CohesiveBatches
 from starling.plan.cohesive.kept import KeptPlans, kept_bytes
-
-_SIZES = 1 << 12
-"""The number of a step's last planning message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +37,8 @@ class TeamTask:
     layers: int
     seed: int
     boundary: Boundary
+    calls: Calls
+    """For what workers tell one another before the first step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class TeamPlanner:
     def planned(self, epoch: int, step: int, number: int, found: Search, batch: int = 0) -> WorkerPlan:
         """The plan that a search gives, with sizes over all workers."""
         counts = [value for layer in found.layers for value in (layer.size.sources, layer.size.destinations, layer.size.edges)]
-        lists = self.team.all_lists(make_tag(Channel.PLAN, number, _SIZES), np.array([*counts, len(found.targets)]))
+        lists = self.team.all_lists(make_tag(Channel.PLAN, number, Planning.SIZES), np.array([*counts, len(found.targets)]))
         everywhere = np.sum(lists, axis=0)
         sizes = tuple(Size(*map(int, everywhere[3 * k : 3 * k + 3])) for k in range(len(found.layers)))
         return WorkerPlan(epoch, step, number, found.layers, sizes, found.targets, found.outputs, int(everywhere[-1]), batch)

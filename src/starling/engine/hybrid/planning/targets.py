@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starling.comm.tags import Channel, make_tag
 from starling.core.errors import InputError
 from starling.engine.hybrid.planning.active import ActiveSet, Take
 from starling.engine.hybrid.planning.steps import FixedBatches, Search, TeamStrategy, TeamTask
@@ -19,9 +18,6 @@ from starling.plan.hops import AllNeighbours, HopSampler, Moment
 from starling.plan.mini import Batches, Mini, hop_samplers
 from starling.plan.source import NeighbourSource
 from starling.plan.targets import TargetBatches
-
-_POSITIONS, _LABELS = 1, 3
-"""Numbers of messages when a run begins: of training positions, and of their labels."""
 
 
 class TeamTargets(TeamStrategy):
@@ -76,7 +72,7 @@ def team_mini(task: TeamTask, settings: Mini.Settings, source: NeighbourSource, 
         )
     assert not (settings.samples and task.graph.spread), "lists to draw from were put together when the run began"
     hops = hop_samplers(settings, source, task.layers)
-    everywhere = _everywhere(task, task.graph.position[task.train_rows], _POSITIONS)
+    everywhere = _everywhere(task, task.graph.position[task.train_rows])
     # everybody knows all training positions: 24 bytes a training node, as rows, as positions and in the epoch's order
     targets = TargetBatches(everywhere, everywhere, settings.batch_size, seed=task.seed, shuffle=settings.shuffle)
     return TeamTargets(task, hops, targets, in_place=in_place)
@@ -92,12 +88,12 @@ def team_cohesive(task: TeamTask, settings: Cohesive.Settings, labels: NDArray[A
 
 def fixed_batches(task: TeamTask, settings: Cohesive.Settings, labels: NDArray[Any]) -> CohesiveBatches:
     """Everybody's cohesive batches, of positions; `labels` are those of the own rows."""
-    positions = _everywhere(task, task.graph.position[task.train_rows], _POSITIONS)
-    known = _everywhere(task, labels[task.train_rows], _LABELS)
+    positions = _everywhere(task, task.graph.position[task.train_rows])
+    known = _everywhere(task, labels[task.train_rows])
     each, every = settings.clusters_per_batch, settings.regroup_every
     return CohesiveBatches(positions, positions, known, each, seed=task.seed, regroup_every=every)
 
 
-def _everywhere(task: TeamTask, mine: NDArray[Any], number: int) -> NDArray[Any]:
+def _everywhere(task: TeamTask, mine: NDArray[Any]) -> NDArray[Any]:
     """Everybody's numbers, by rank."""
-    return np.concatenate(task.team.all_lists(make_tag(Channel.SETUP, 0, number), np.asarray(mine, np.int64)))
+    return np.concatenate(task.team.all_lists(task.calls.next_tag(), np.asarray(mine, np.int64)))

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from starling.comm.tags import Channel, make_tag
+from starling.comm.tags import Channel
 from starling.comm.team import Team
 from starling.core.errors import InputError
 from starling.core.manifest import Labels
@@ -34,9 +34,6 @@ from starling.nn.view import Size
 from starling.plan.batch import Block
 from starling.store.parts import open_parts
 from starling.store.parts_manifest import PartsManifest
-
-_SETUP = 100
-"""Messages of the setup channel below this number belong to strategies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +150,7 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     manifest = PartsManifest.read(path)
     parts = open_parts(path, parts_of_worker(team.rank, team.size, manifest.parts))
     graph = open_worker_graph(parts, team.rank, team.size)
-    calls = Calls(0, Channel.SETUP, _SETUP)
+    calls = Calls(0, Channel.SETUP)
     if request.before is not None:
         at_that_time = graph.only(no_later(graph.edge_column("time"), request.before))
         graph = recounted(at_that_time, whole_exchange(team, graph, calls))
@@ -169,7 +166,7 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     relations = len(manifest.edge_types)
     if not relations and "type" in tables:
         most = np.array([int(tables["type"].max()) + 1 if len(tables["type"]) else 0])
-        relations = int(np.max(team.all_lists(make_tag(Channel.SETUP, 0, _SETUP), most)))
+        relations = int(np.max(team.all_lists(calls.next_tag(), most)))
     exchange = whole_exchange(team, graph, calls)
     counts = total(np.array([len(splits.get(name, ())) for name in SPLITS])).tolist()
     return WorkerSource(
