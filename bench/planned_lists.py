@@ -31,7 +31,7 @@ from starling.comm.team import Team
 from starling.core.keyed import stream_key
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.planning.active import ActiveSet
-from starling.engine.hybrid.planning.in_place import InPlace
+from starling.engine.hybrid.planning.looked_up_edges import LookedUpEdges
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.frontier import FrontierPool
@@ -160,7 +160,7 @@ def held_bytes(layers: list[WorkerLayer], what: str) -> int:
             arrays[array.__array_interface__["data"][0]] = array
 
     for layer in layers:
-        if not isinstance(layer.edges, InPlace):
+        if not isinstance(layer.edges, LookedUpEdges):
             keep(layer.edges.block.offsets, layer.edges.block.neighbours, layer.edges.block.edge)
         if what != "sums":
             pairs = [(lists_of(layer), lists_of(layer).transposed)]

@@ -208,6 +208,24 @@ def test_a_store_that_no_longer_answers_is_lost(may_vanish: bool) -> None:
     assert lost.empty()
 
 
+def test_a_store_that_vanishes_while_a_worker_leaves_is_lost_too() -> None:
+    """The last beat waits for it."""
+    lost = queue.Queue[Lost]()
+    with subprocess.Popen([sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        store = TCPStore("127.0.0.1", int(server.stdout.readline()), wait_for_workers=False)
+        store.set("starling/beat/1", beat(1, done=True).pack())
+        heart = Heartbeat(store, 0, 2, Phase(), deadline=0.4, on_lost=lost.put, store_may_vanish=True).start()
+        server.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)  # a turn is a tenth of the deadline
+        leaving = threading.Thread(target=heart.stop)
+        leaving.start()
+        time.sleep(1.2)
+        server.send_signal(signal.SIGCONT)
+        leaving.join()
+    assert lost.get_nowait().rank is None
+
+
 def stop_one(team: Team) -> str:
     lost = queue.Queue[Lost]()
     store, phase = meeting(team), Phase()

@@ -64,7 +64,7 @@ class Heartbeat:
         self._watched = {peer: Watched(peer, now) for peer in range(size) if peer != rank}
         self._heard: list[int] = []
         self._host, self._born, self._count = this_host(), me.born if me else 0, 0
-        self._over, self._hearing = threading.Event(), threading.Lock()
+        self._over, self._ended, self._hearing = threading.Event(), threading.Event(), threading.Lock()
         self._turns = 0
         self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
         self._guard = threading.Thread(target=self._watch_store, name="store", daemon=True) if store_may_vanish else None
@@ -81,6 +81,7 @@ class Heartbeat:
         """Part from the others: from here on, this worker's silence is no cause for alarm."""
         self._over.set()
         self._thread.join()
+        self._ended.set()
 
     def gone(self, *, ask: bool = True) -> list[Lost]:
         """Peers of this host whose processes have ended, though they were not done; any thread may call it.
@@ -121,7 +122,7 @@ class Heartbeat:
     def _watch_store(self) -> None:
         """Count how often the heartbeat was found within one turn: time in which this process itself is stopped does not count."""
         turn, found = -1, 0
-        while not self._over.wait(self._deadline / _BEATS):
+        while not self._ended.wait(self._deadline / _BEATS):
             turn, found = self._turns, found + 1 if self._turns == turn else 0
             if found == _BEATS:
                 self._on_lost(Lost(None, str(self._phase), self._deadline, f"has not answered for {self._deadline:g} s"))

@@ -7,7 +7,7 @@ import os
 import platform
 import signal
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 _STOPPED, _ENDED = "Tt", "ZX"
@@ -72,10 +72,13 @@ class Lost:
     cause: str
     process: int | None = None
     """Its number, if it is on this host and still there."""
+    born: int = 0
+    """When that process began; its number may be another's by now."""
 
     def kill(self) -> None:
         """End what is left of it: a stopped process would stay for ever, and does not hear anything milder."""
-        if self.process is not None:
+        seen = None if self.process is None else Process.look(self.process)
+        if self.process is not None and seen is not None and seen.born == self.born:
             with suppress(OSError):
                 os.kill(self.process, signal.SIGKILL)
 
@@ -125,7 +128,10 @@ class Watched:
             self._stopped = self._stopped or process.state in _STOPPED
             self._worked = process.worked
         cause = "is stopped (SIGSTOP, or a debugger)" if self._stopped else "gives no sign of life"
-        return self._lost(now, cause, self.beat.process if here else None) if now - self._since > deadline else None
+        if now - self._since <= deadline:
+            return None
+        lost = self._lost(now, cause)
+        return replace(lost, process=self.beat.process, born=self.beat.born) if here else lost
 
-    def _lost(self, now: float, cause: str, process: int | None = None) -> Lost:
-        return Lost(self.rank, self.beat.phase, now - self._since, cause, process)
+    def _lost(self, now: float, cause: str) -> Lost:
+        return Lost(self.rank, self.beat.phase, now - self._since, cause)

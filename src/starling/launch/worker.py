@@ -107,32 +107,33 @@ class _Worker:
 
     def give_up(self, lost: Lost) -> None:
         """End this process, because another is lost; its main thread may wait for it inside a library."""
-        self.tell(Report.on(lost, self.place.rank, self.phase, self.links.silence))
+        self.tell(Report.on(lost, self.place.rank, self.phase, self.links.silence), lost.kill)
         _flush()
-        lost.kill()
         os._exit(1)
 
     def heed_termination(self) -> None:
         """From here on, SIGTERM ends this process only when it has said what it knows: torchrun sends it when another has died.
 
-        That takes a thread, since the main one may be within a call, and a second SIGTERM does end the process at once. While the
-        main thread is in a call that Python cannot interrupt, the heartbeat ends this process when it misses whoever has died.
+        A thread hears it through a pipe, since the main one may be within a call that lets no Python handler run.
         """
+        hears, heard = os.pipe()
+        os.set_blocking(heard, False)
 
-        def end() -> None:
+        def listen() -> None:
+            while signal.SIGTERM not in os.read(hears, 1):
+                pass
             self.tell(Report.on_termination(self.place.rank, self.phase))
             _flush()
-            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(128 + signal.SIGTERM)
 
-        def handle(number: int, frame: object) -> None:
-            signal.signal(number, signal.SIG_DFL)
-            if os.getpid() == worker:
-                threading.Thread(target=end, name="termination", daemon=True).start()
-            else:
-                os.kill(os.getpid(), number)  # a child that was forked has nothing to say
+        def forked() -> None:  # a child has nothing to say
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-        worker = os.getpid()
-        signal.signal(signal.SIGTERM, handle)
+        signal.set_wakeup_fd(heard, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, lambda number, frame: None)  # what is handled is written to the pipe
+        os.register_at_fork(after_in_child=forked)
+        threading.Thread(target=listen, name="termination", daemon=True).start()
 
     def write(self, result: Mapping[str, Any], output: int) -> None:
         """Hand the result over."""
@@ -142,15 +143,15 @@ class _Worker:
             with os.fdopen(output, "w") as file:
                 file.write(json.dumps(result) + "\n")
 
-    def tell(self, report: Report) -> None:
-        """Say what ended the run, once, unless somebody else does."""
+    def tell(self, report: Report, then: Callable[[], None] = lambda: None) -> None:
+        """Say what ended the run, once, unless somebody else does; and `then` do what no other thread may forestall by ending."""
         with self._telling:
-            if self._has_told:
-                return
-            self._has_told = True
-            first = report if self.membership is None else self.membership.inquest.to_tell(report)
-            if first is not None:
-                sys.stderr.write(f"starling: {first.error(self.place.size)}\n")
+            if not self._has_told:
+                self._has_told = True
+                first = report if self.membership is None else self.membership.inquest.to_tell(report)
+                if first is not None:
+                    sys.stderr.write(f"starling: {first.error(self.place.size)}\n")
+            then()
 
 
 class _LocalWorker(_Worker):
@@ -168,9 +169,10 @@ class _LocalWorker(_Worker):
     def heed_termination(self) -> None:
         """SIGTERM ends this process at once, and the launcher sees that."""
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: Report, then: Callable[[], None] = lambda: None) -> None:
         """Leave a report; the launcher finds the first cause."""
         self.desk.file_report(report, by=str(self.place.rank))
+        then()
 
 
 def find_entry(text: str) -> Entry:

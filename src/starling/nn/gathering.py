@@ -55,11 +55,6 @@ class Gathering:
         if isinstance(gather, ByRelation):
             return self._by_relation(gather, reduce, rows), None
         if isinstance(gather, RelationAttention):
-            if self.spread and gather.within:
-                raise InputError(
-                    "A softmax within each relation needs all in-edges of a node in one place, got a vertex-cut. "
-                    "Set softmax=across, or partition into an edge-cut."
-                )
             return attend_relations(self.graph, gather, rows, self._attention_key(gather))
         return self._messages(gather, reduce, rows)
 

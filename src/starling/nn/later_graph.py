@@ -187,7 +187,7 @@ class GraphInPlace(LaterGraph):
         return self.edge_tables[name][torch.from_numpy(self.where.entries).to(self.device)]
 
 
-class TakenInPlace(GraphInPlace):
+class TakenGraphInPlace(GraphInPlace):
     """The same where some edges were left out, maybe self-loops: those are looked for among the ones that are here."""
 
     own_weight = LocalGraph.own_weight

@@ -101,10 +101,7 @@ class View:
 
     def on_whole_lists(self, rows: Tensor, work: ListWork) -> tuple[Tensor, ...]:
         """`on_lists` for what cannot be joined from pieces of lists; a layer that asks for it has `whole_lists` set."""
-        if self.exchange.spread:
-            raise InputError(
-                "Expected all in-edges of a node with one worker, as its layer reads them together, got a vertex-cut."
-            )
+        self._need_whole_lists()
         return self.on_lists(rows, work)
 
     def aggregate_then(self, gather: Gather, reduce: Reduce, node: Node, work: RowWork) -> Node:
@@ -135,7 +132,16 @@ class View:
             own = graph.spread_own_weight if self.exchange.spread else graph.own_weight
         return {"edge_weight": edge_weight, "source_scale": gather.source_scale, "row_scale": row_scale, "own_weight": own}
 
+    def _need_whole_lists(self) -> None:
+        if self.exchange.spread:
+            raise InputError(
+                "A layer that reads all in-edges of a node together got a vertex-cut, whose lists lie in pieces. Set whole_lists = "
+                "True on the layer, so that a run puts them together."
+            )
+
     def _check(self, gather: Gather, reduce: Reduce, rows: Tensor) -> None:
+        if isinstance(gather, RelationAttention) and gather.within:
+            self._need_whole_lists()
         softmax = isinstance(gather, Attention | PairAttention | RelationAttention)
         if softmax != (reduce == "softmax") and not isinstance(gather, Messages):
             raise ValueError(f"{type(gather).__name__} cannot be reduced by {reduce}")

@@ -18,7 +18,7 @@ from starling.engine.fill import Filler
 from starling.engine.hybrid.fill import Sending, TeamFiller
 from starling.engine.hybrid.planning.boundary import Boundary
 from starling.engine.hybrid.planning.chances import chances_by_choice
-from starling.engine.hybrid.planning.registry import make_team_strategy
+from starling.engine.hybrid.planning.registry import check_team_strategy, make_team_strategy
 from starling.engine.hybrid.planning.steps import TeamTask
 from starling.engine.hybrid.share.source import WorkerSource
 from starling.engine.source import GraphSource
@@ -82,7 +82,7 @@ def set_up(config: RunConfig, team: Team) -> Setup:
         work: Work = data_work(config, how, source, layers)
     elif isinstance(source, WorkerSource):
         check_features_fit(config, source)
-        work = _team_work(config, how, groups, with_lists_it_needs(source, config, how, model), model, layers)
+        work = _team_work(config, how, groups, source, model, layers)
     else:
         work = _own_work(config, how, groups, source, layers, memory)
     final = decided(config, settings, how, shapes, task, embeddings, team=config.team.resolved)
@@ -162,18 +162,20 @@ def make_inference(
 def _team_work(
     config: RunConfig, how: Strategy.Settings, groups: Grouping, source: WorkerSource, model: nn.Module, layers: int
 ) -> TeamWork:
-    run, team, labels = config.run, config.team, groups.of_team(source)
-    habits, graph = habits_of(model, source), source.graph
+    check_team_strategy(config.strategy.name, how)
+    run, team, habits = config.run, config.team, habits_of(model, source)
+    raw, whole_steps = not source.features.learnt and habits.sums_raw_input, config.strategy.name == "global"
+    first_whole = raw and run.reuse and whole_steps and 0 < team.boundary < 1  # with 0 parts hear nothing of one another
+    check_boundary_mean(team, habits.means, first_kept=first_whole)
+    source = with_lists_it_needs(source, config, how, model)
+    graph, labels = source.graph, groups.of_team(source)
     chances = chances_by_choice(team.boundary_choice, graph, source.team, team.boundary, source.calls.next_tag())
     boundary = Boundary(graph, team.boundary, run.seed, chances)
     task = TeamTask(graph, source.team, source.splits["train"], layers, run.seed, boundary, source.calls)
     strategy = make_team_strategy(config.strategy.name, how, task, source, labels, in_place=not habits.lists_edges)
-    raw, whole_steps = not source.features.learnt and habits.sums_raw_input, config.strategy.name == "global"
     # Sums of input features that are kept need mirrors' features once; other steps read them each time, so they are fetched.
     fetched = raw and team.boundary > 0 and not (run.reuse and whole_steps) and not team.balance_workers
     mirrors = source.mirrors_of(source.x) if fetched else None
-    first_whole = raw and run.reuse and whole_steps and 0 < team.boundary < 1  # with 0 parts hear nothing of one another
-    check_boundary_mean(team, habits.means, first_kept=first_whole)
     whole = source.local_graph(source.graph.whole_layer, source.calls)
     sending, ratio = Sending(team.overlap, team.wire), team.boundary_mean == "ratio"
     filler = TeamFiller(source, whole, run.seed, run.reuse, first_whole, mirrors, sending, ratio)

@@ -42,14 +42,18 @@ class Learnt:
     bytes_sent: int
 
 
-def small_graph(path: Path, *, nodes: int = 61, edges: int = 260, without_x: bool = False, **tables: NDArray[Any]) -> Graph:
-    """A graph with every table that a model may read, or all but features."""
+def small_graph(
+    path: Path, *, nodes: int = 61, edges: int = 260, without_x: bool = False, times: bool = False, **tables: NDArray[Any]
+) -> Graph:
+    """A graph with every table that a model may read, or all but features; edges of seven `times`, if asked for."""
     draw = np.random.default_rng(4)
     edge_tables = {
         "weight": draw.random(edges).astype(np.float32) + 0.5,
         "attr": draw.random((edges, 2)).astype(np.float32),
         "type": draw.integers(0, 3, edges).astype(np.uint8),  # as imports store it
     }
+    if times:
+        edge_tables["time"] = np.arange(edges) % 7
     without = ("val", "x") if without_x else ("val",)
     return trainable_graph(path, nodes=nodes, edges=edges, edge_tables=edge_tables, without=without, **tables)
 

@@ -15,7 +15,7 @@ from starling.comm.in_process import run_threads
 from starling.comm.team import Team
 from starling.engine.hybrid.computing.view import TeamView
 from starling.engine.hybrid.planning import active
-from starling.engine.hybrid.planning.edges_in_place import LayerInPlace
+from starling.engine.hybrid.planning.mapped_edges import MappedEdges
 from starling.kernels.adjacency import HUB_EDGES
 from starling.nn.later_graph import LaterGraph
 from starling.store.graph import Graph
@@ -71,7 +71,7 @@ def ways(config: RunConfig) -> list[list[bool]]:
                 assert isinstance(view, TeamView)
                 assert view.layer is not None
                 layers.append(view.layer)
-        mapped = [isinstance(layer.edges, LayerInPlace) for layer in layers]
+        mapped = [isinstance(layer.edges, MappedEdges) for layer in layers]
         return [through for through, layer in zip(mapped, layers, strict=True) if layer.edges.count]
 
     return run_threads(config.team.workers, look)
@@ -233,7 +233,7 @@ def look_on_cards(team: Team, config: RunConfig) -> list[bool]:
     with a_card_for(team) as carded:
         work = set_up(config.model_copy(update={"run": config.run.model_copy(update={"device": "cuda"})}), carded).work
         assert isinstance(work, TeamWork)
-        return [isinstance(layer.edges, LayerInPlace) for plan in work.strategy.plans(1) for layer in plan.layers]
+        return [isinstance(layer.edges, MappedEdges) for plan in work.strategy.plans(1) for layer in plan.layers]
 
 
 def test_cards_are_given_copied_lists(parts: Path) -> None:

@@ -16,7 +16,7 @@ from starling.comm.team import Team
 from starling.engine.hybrid.computing.view import TeamView
 from starling.engine.hybrid.layers import row_groups
 from starling.engine.hybrid.planning import active
-from starling.engine.hybrid.planning.taken_in_place import TakenEdges
+from starling.engine.hybrid.planning.taken_edges import TakenEdges
 from starling.kernels.adjacency import HUB_EDGES
 from starling.nn.later_graph import LaterGraph
 from starling.store.graph import Graph

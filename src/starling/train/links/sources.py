@@ -60,7 +60,8 @@ def held_by_worker(source: WorkerSource) -> HeldEdges:
     graph, relation = source.graph, source.edge_tables.get("type")
     if graph.spread:
         raise InputError(
-            f"Link prediction needs whole neighbour lists, got a vertex-cut in {source.path}. Partition without --keep-vertex-cut."
+            f"--parallel data predicts links from whole neighbour lists, got a vertex-cut in {source.path}. Partition without "
+            "--keep-vertex-cut, or pass --parallel hybrid."
         )
     return HeldEdges(
         graph.incoming,

@@ -13,16 +13,18 @@ import pytest
 from starling.comm.in_process import run_threads
 from starling.comm.tags import Channel
 from starling.comm.team import Team
+from starling.core.errors import InputError
 from starling.core.times import no_later
 from starling.engine.hybrid.messages.calls import Calls
+from starling.engine.hybrid.share import whole_lists
 from starling.engine.hybrid.share.source import recounted, whole_exchange
-from starling.engine.hybrid.share.whole_lists import GatheredGraph, gather_lists
+from starling.engine.hybrid.share.whole_lists import gather_lists
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.store.graph import Graph
 from starling.store.parts import Parts
 from starling.train.setup import set_up
 from starling.train.work import TeamWork
-from tests.engine.hybrid.runs import assert_same, config_of, cut, learn_together, small_graph
+from tests.engine.hybrid.runs import Learnt, assert_same, config_of, cut, learn_together, small_graph
 from tests.support.parts import Case, build
 
 PAIRS = np.array([[0, 1], [2, 1], [4, 1], [5, 4], [1, 4], [3, 0]])
@@ -30,11 +32,11 @@ OWNER = np.array([0, 0, 1, 2, 2, 3], np.int32)
 EDGE_PART = np.array([0, 1, 2, 3, 1, 0], np.uint16)
 
 
-def gathered(parts: Parts, workers: int, column: str = "weight") -> list[tuple[GatheredGraph, np.ndarray]]:
+def gathered(parts: Parts, workers: int, column: str = "weight") -> list[tuple[WorkerGraph, np.ndarray]]:
     """What each worker has after all have sent their edges, and an edge table beside it."""
 
-    def work(team: Team) -> tuple[GatheredGraph, np.ndarray]:
-        graph = gather_lists(open_worker_graph(parts, team.rank, team.size), team, Calls(0, Channel.SETUP))
+    def work(team: Team) -> tuple[WorkerGraph, np.ndarray]:
+        graph, _ = gather_lists(open_worker_graph(parts, team.rank, team.size), team, Calls(0, Channel.SETUP))
         return graph, graph.edge_column(column)
 
     return run_threads(workers, work)
@@ -129,7 +131,7 @@ def test_edges_that_are_not_there_yet_do_not_come(tmp_path: Path) -> None:
         graph, calls = open_worker_graph(parts, team.rank, team.size), Calls(0, Channel.SETUP)
         until = graph.only(no_later(graph.edge_column("weight"), 0.8))
         until = recounted(until, whole_exchange(team, graph, calls))
-        later = gather_lists(until, team, calls)
+        later, _ = gather_lists(until, team, calls)
         assert later.kept is not None
         return by_node(later), later.edge_column("weight").tolist(), later.in_degree[: later.owned].tolist()
 
@@ -145,7 +147,7 @@ def test_edges_that_are_not_there_yet_do_not_come(tmp_path: Path) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, dict[str, Path]]:
     """A graph and its parts by the same owners: the edge-cut, and a vertex-cut with edges anywhere."""
     folder = tmp_path_factory.mktemp("made")
-    graph, draw = small_graph(folder / "g", nodes=40), np.random.default_rng(6)
+    graph, draw = small_graph(folder / "g", nodes=40, times=True), np.random.default_rng(6)
     owner, edge_part = draw.integers(0, 4, 40), draw.integers(0, 4, graph.manifest.edges)
     return graph, {
         "whole": cut(graph, folder / "whole", 4, owner),
@@ -190,6 +192,45 @@ def test_runs_are_those_of_the_edge_cut(
     (line,) = (record.getMessage() for record in caplog.records if "is a vertex-cut" in record.getMessage())
     assert str(parts["pieces"]) in line
     assert "whole ones: edges go to the owners of their destinations" in line
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("choice", ["even", "weighted"])
+def test_parts_hear_of_what_is_there_at_a_time(
+    made: tuple[Graph, dict[str, Path]], tmp_path: Path, choice: str, workers: int
+) -> None:
+    """Of neighbours whose edges are all later nothing is sent: on the edge-cut as shards tell it, too."""
+
+    def learnt(kind: str, workers: int, run: str) -> Learnt:
+        config = config_of(made[1][kind], workers, GCN, {"name": "global"}, boundary=0.5, boundary_choice=choice)
+        then = config.model_copy(update={"data": config.data.model_copy(update={"before": 3})})
+        return learn_together(then, tmp_path / run)[0]
+
+    alone = learnt("whole", 1, "alone")
+    for kind in made[1]:
+        assert_same(learnt(kind, workers, kind), alone)
+
+
+def test_what_a_team_cannot_do_is_said_before_lists_move(
+    made: tuple[Graph, dict[str, Path]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    strategy = MINI | {"fanouts": [3, 3], "sampling": "layerwise"}
+    with pytest.raises(InputError, match="Layer-wise sampling"):
+        learn_together(config_of(made[1]["pieces"], 2, GCN, strategy), tmp_path / "run")
+    assert not caplog.records
+
+
+def test_many_messages_are_as_good_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two edges at a time, and workers have unequally many to send."""
+    draw = np.random.default_rng(1)
+    case = Case(12, draw.integers(0, 12, (40, 2)), 3, draw.integers(0, 3, 12).astype(np.int32), np.zeros(40, np.uint16))
+    parts = build(case, tmp_path)
+    expected = gathered(parts, 3)
+    monkeypatch.setattr(whole_lists, "AT_ONCE", 2)
+    for (one, column), (other, its_column) in zip(gathered(parts, 3), expected, strict=True):
+        assert by_node(one) == by_node(other)
+        assert heard(one) == heard(other)
+        assert np.array_equal(column, its_column)
 
 
 def test_sums_leave_a_vertex_cut_as_it_is(made: tuple[Graph, dict[str, Path]], caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The edges of a layer that are here: listed for it, thinned, or read where the graph's own lie (`planning/in_place.py`)."""
+"""The edges of a layer that are here: listed for it, thinned, or read where the graph's own lie (`planning/looked_up_edges.py`)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from starling.kernels.adjacency import Adjacency, Lists
 from starling.kernels.mapped import MappedLists
 
 SomeLists = TypeVar("SomeLists", bound=Lists)
-"""Edges as lists of their own, or read from those of the whole graph (`planning/in_place.py`)."""
+"""Edges as lists of their own, or read from those of the whole graph (`planning/looked_up_edges.py`)."""
 
 
 @dataclass(frozen=True, eq=False)

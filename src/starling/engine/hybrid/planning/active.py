@@ -19,8 +19,8 @@ from starling.comm.team import Team
 from starling.engine.hybrid.layers.edges import LayerEdges, ListedEdges
 from starling.engine.hybrid.layers.plan import ActiveRows, WorkerLayer, listed_layer
 from starling.engine.hybrid.messages.traffic import make_traffic
-from starling.engine.hybrid.planning.edges_in_place import LayerInPlace, worth_reading_in_place
-from starling.engine.hybrid.planning.taken_in_place import TakenEdges, worth_a_map
+from starling.engine.hybrid.planning.mapped_edges import MappedEdges, worth_reading_in_place
+from starling.engine.hybrid.planning.taken_edges import TakenEdges, worth_a_map
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import Taken, take_all
@@ -87,7 +87,7 @@ class ActiveSet:
             return Block(offsets, place[taken.neighbours], taken.entry, count)
 
         if worth_reading_in_place(self._graph, active, edges):
-            read: LayerEdges = LayerInPlace(self._graph, given, active, place, edges, listed)
+            read: LayerEdges = MappedEdges(self._graph, given, active, place, edges, listed)
         else:
             read = ListedEdges(listed(), active.traffic)
         return WorkerLayer(read, active.rows, len(own), active.traffic), active.reads

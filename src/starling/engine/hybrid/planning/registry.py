@@ -10,13 +10,23 @@ from starling.core.errors import InputError
 from starling.engine.hybrid.planning.all_nodes import TeamGlobal
 from starling.engine.hybrid.planning.clusters import TeamCluster
 from starling.engine.hybrid.planning.steps import TeamStrategy, TeamTask
-from starling.engine.hybrid.planning.targets import team_cohesive, team_mini
+from starling.engine.hybrid.planning.targets import check_team_mini, team_cohesive, team_mini
 from starling.engine.hybrid.share.source import WorkerSource
 from starling.plan.cluster import Cluster
 from starling.plan.cohesive.strategy import Cohesive
 from starling.plan.mini import Mini
 from starling.plan.source import NeighbourSource
 from starling.plan.strategy import Strategy
+
+
+def check_team_strategy(name: str, settings: Strategy.Settings) -> None:
+    """Refuse a strategy that a team cannot compute together, before anything is moved for it."""
+    if isinstance(settings, Mini.Settings):
+        check_team_mini(settings)
+    elif name != "global" and not isinstance(settings, Cohesive.Settings | Cluster.Settings):
+        raise InputError(
+            f"Workers of --parallel hybrid compute global, mini, cluster and cohesive steps together, got {name}. Use one worker."
+        )
 
 
 def make_team_strategy(
@@ -28,7 +38,7 @@ def make_team_strategy(
     *,
     in_place: bool,
 ) -> TeamStrategy:
-    """The strategy of a name for one worker of a team; refuses those that a team cannot compute together.
+    """The strategy of a name for one worker of a team, once it was checked.
 
     `clusters` are those of the own rows, for strategies of clusters. `in_place`: the model does not ask for lists of edges.
     """
@@ -39,12 +49,9 @@ def make_team_strategy(
     if isinstance(settings, Cohesive.Settings):
         assert clusters is not None, "the run finds batches first"
         return team_cohesive(task, settings, clusters, neighbours_of(source))
-    if isinstance(settings, Cluster.Settings):
-        assert clusters is not None, "the run finds clusters first"
-        return TeamCluster(task, settings, clusters)
-    raise InputError(
-        f"Workers of --parallel hybrid compute global, mini, cluster and cohesive steps together, got {name}. Use one worker."
-    )
+    assert isinstance(settings, Cluster.Settings), "checked when the run began"
+    assert clusters is not None, "the run finds clusters first"
+    return TeamCluster(task, settings, clusters)
 
 
 def neighbours_of(source: WorkerSource) -> NeighbourSource:

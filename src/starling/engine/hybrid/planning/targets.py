@@ -58,8 +58,8 @@ class TeamTargets(TeamStrategy):
         return self._rows[place[found]]
 
 
-def team_mini(task: TeamTask, settings: Mini.Settings, source: NeighbourSource, *, in_place: bool) -> TeamTargets:
-    """Targets in keyed order, all neighbours or a sample of them."""
+def check_team_mini(settings: Mini.Settings) -> None:
+    """Refuse batches that a team cannot compute together."""
     if settings.sampling == "layerwise":
         raise InputError(
             "Layer-wise sampling draws from all rows of a layer at once, which a team of workers does not hold in one place. "
@@ -70,6 +70,10 @@ def team_mini(task: TeamTask, settings: Mini.Settings, source: NeighbourSource, 
             "A hybrid team computes every node of a step once, and a node has another past for every target. Use --parallel data, "
             "--before (one time for all), or one worker."
         )
+
+
+def team_mini(task: TeamTask, settings: Mini.Settings, source: NeighbourSource, *, in_place: bool) -> TeamTargets:
+    """Targets in keyed order, all neighbours or a sample of them."""
     assert not (settings.samples and task.graph.spread), "lists to draw from were put together when the run began"
     hops = hop_samplers(settings, source, task.layers)
     everywhere = _everywhere(task, task.graph.position[task.train_rows])

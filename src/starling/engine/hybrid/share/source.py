@@ -6,6 +6,7 @@ Whatever depends on the whole graph (degrees by weight or relation, statistics o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from starling.engine.features import DenseFeatures, Features, NoFeatures
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.messages.calls import Calls
 from starling.engine.hybrid.messages.exchange import TeamExchange
-from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph, parts_of_worker
+from starling.engine.hybrid.share.worker_graph import WorkerGraph, hearers_of, open_worker_graph, parts_of_worker
 from starling.engine.node_rows import NodeRows
 from starling.engine.source import SPLITS, SourceRequest, edge_tensor, prepared
 from starling.engine.typed_features import joined_features, shard_features
@@ -154,6 +155,9 @@ def open_worker_source(path: Path, team: Team, request: SourceRequest) -> Worker
     if request.before is not None:
         at_that_time = graph.only(no_later(graph.edge_column("time"), request.before))
         graph = recounted(at_that_time, whole_exchange(team, graph, calls))
+        if not graph.spread:  # parts hear of fewer neighbours then
+            tell = partial(team.swap_lists, calls.next_tag())
+            graph = replace(graph, hearers=hearers_of(graph.incoming, graph.part, graph.traffic, tell))
     splits = {name: np.flatnonzero(graph.node_column(name)) for name in SPLITS if name in manifest.node_tables}
 
     def total(values: NDArray[Any]) -> NDArray[Any]:

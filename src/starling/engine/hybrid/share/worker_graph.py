@@ -6,7 +6,7 @@ first, then mirrors in ascending global id, which is by owner) holds for the wor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -63,6 +63,10 @@ class WorkerGraph:
     """Whether in-edges of one node lie with several workers, as in a vertex-cut."""
     kept: NDArray[np.int64] | None = None
     """Which entries of the stored lists `incoming` has, where some are left out."""
+    columns: Callable[[str], NDArray[Any]] | None = None
+    """Edge tables by name for lists that are not the shards' own; all workers ask for one together."""
+    hearers: tuple[Hearers, ...] | None = None
+    """`heard_by`, where lists have others than the shards tell of (`hearers_of`)."""
 
     @property
     def owned(self) -> int:
@@ -104,11 +108,15 @@ class WorkerGraph:
 
     def edge_column(self, name: str) -> NDArray[Any]:
         """An edge table, a row for each entry of `incoming`."""
-        if not self.shards:
-            return _no_rows(self.manifest.edge_tables[name])
-        values = np.concatenate([_dense(shard.edge_table(name), name)[: len(entries)] for shard, entries in self._entries])
-        chosen = self.kept if self._merged is None else self._merged
-        return values if chosen is None else values[chosen]
+        if self.columns is None:
+            return self.stored_columns(name)
+        values = self.columns(name)
+        return values if self.kept is None else values[self.kept]
+
+    @property
+    def stored_columns(self) -> StoredColumns:
+        """The shards' edge tables, a row for each entry of `incoming`."""
+        return StoredColumns(self.manifest, self.shards, self.kept if self._merged is None else self._merged)
 
     def only(self, chosen: NDArray[np.bool_]) -> WorkerGraph:
         """The same rows with some of the entries of `incoming`; what is counted over the whole graph is still that of all."""
@@ -119,7 +127,12 @@ class WorkerGraph:
 
     @cached_property
     def heard_by(self) -> tuple[Hearers, ...]:
-        """By worker: own rows that it mirrors, and for which of its parts, a pair for each; nobody for this worker itself."""
+        """By worker: own rows that it mirrors, and for which of its parts, a pair for each; nobody for this worker itself.
+
+        Pairs are in the order of the row's part, the part that hears, and the row.
+        """
+        if self.hearers is not None:
+            return self.hearers
         return tuple(_pairs_sent(self.shards, self._parts_of(worker)) for worker in range(len(self.traffic.send)))
 
     def _parts_of(self, worker: int) -> range:
@@ -127,17 +140,49 @@ class WorkerGraph:
         return range(0) if self.shards[0].part in theirs else theirs
 
     @cached_property
-    def _entries(self) -> list[tuple[Shard, NDArray[Any]]]:
-        return [(shard, _lists(shard).edge) for shard in self.shards]
-
-    @cached_property
     def _merged(self) -> NDArray[np.int64] | None:
         """Where the entries of `incoming` stand among the shards' laid end to end; None where they are those."""
         if not self.spread or len(self.shards) == 1:
             return None
-        edges = np.concatenate([edges for _, edges in self._entries])
+        edges = np.concatenate([_lists(shard).edge for shard in self.shards])
         order = np.argsort(edges, kind="stable")
         return order[np.searchsorted(edges, self.incoming.edge, sorter=order)]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredColumns:
+    """Edge tables of shards, laid end to end, a row for each entry or for each of the `chosen` ones."""
+
+    manifest: PartsManifest
+    shards: tuple[Shard, ...]
+    chosen: NDArray[np.int64] | None
+
+    def __call__(self, name: str) -> NDArray[Any]:
+        """One of the tables."""
+        if not self.shards:
+            return _no_rows(self.manifest.edge_tables[name])
+        tables = [_dense(shard.edge_table(name), name)[: len(_lists(shard).edge)] for shard in self.shards]
+        values = np.concatenate(tables)
+        return values if self.chosen is None else values[self.chosen]
+
+
+def hearers_of(
+    lists: Csr, part: NDArray[np.int32], traffic: Traffic, tell: Callable[[list[NDArray[Any]]], list[NDArray[np.int64]]]
+) -> tuple[Hearers, ...]:
+    """`WorkerGraph.heard_by` of other lists than the shards': `tell` gives every worker what the others' lists hear of its rows."""
+    hearing = np.repeat(part[: traffic.owned], np.diff(lists.offsets[: traffic.owned + 1]))
+    mirrored = np.flatnonzero(lists.neighbours[: len(hearing)] >= traffic.owned)
+    parts = int(part.max(initial=0)) + 1
+    pairs = np.unique(lists.neighbours[mirrored].astype(np.int64) * parts + hearing[mirrored])  # a row and a part, each once
+    row, hears = pairs // parts, pairs % parts
+    told = []
+    for worker in range(len(traffic.send)):
+        theirs = traffic.mirrors_of(worker)
+        mine = np.flatnonzero((row >= theirs.start) & (row < theirs.stop))
+        mine = mine[np.lexsort((row[mine], hears[mine], part[row[mine]]))]
+        told.append(np.concatenate([row[mine] - theirs.start, hears[mine]]))
+    heard = [pairs.reshape(2, -1) for pairs in tell(told)]
+    return tuple((rows[place], by.astype(np.int32)) for rows, (place, by) in zip(traffic.send, heard, strict=True))
 
 
 def open_worker_graph(parts: Parts, worker: int, workers: int) -> WorkerGraph:

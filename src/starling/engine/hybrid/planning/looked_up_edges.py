@@ -1,13 +1,12 @@
 """A layer's edges without lists of their own: kernels read them in the lists of the worker's whole graph.
 
-Which these are, and how they are split by owner, is in `edges_in_place.py` (all neighbours) and `taken_in_place.py` (some of them).
+Which these are, and how they are split by owner, is in `mapped_edges.py` (all neighbours) and `taken_edges.py` (some of them).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -24,13 +23,48 @@ from starling.plan.batch import Block
 Looked = TypeVar("Looked", bound=LookedUpLists)
 
 
-class InPlace(LayerEdges, Generic[Looked]):
+class _WithLists(ABC):
+    """What a layer's edges, and those of some of its rows, tell of their lists (`nn.later_graph.EdgesInPlace`)."""
+
+    @property
+    @abstractmethod
+    def lists(self) -> LookedUpLists:
+        """Of all destinations; edges are numbered list by list."""
+
+    @property
+    def entries(self) -> NDArray[Any]:
+        """Of each edge its place in the graph's lists: edge tables are read by it."""
+        return self.lists.taken_from
+
+    @property
+    def scale(self) -> NDArray[np.float32] | None:
+        """Of each edge, where these make up for others that are left out."""
+        return self.lists.scale
+
+    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> LookedUpPiece:
+        """Some destinations, hearing from `sources` alone, both numbered anew."""
+        return LookedUpPiece(self.lists.excerpt(rows, sources))
+
+
+class LookedUpPiece(_WithLists):
+    """The edges of some destinations of a layer."""
+
+    def __init__(self, lists: LookedUpLists) -> None:
+        self._lists = lists
+
+    @property
+    def lists(self) -> LookedUpLists:
+        """As they were chosen."""
+        return self._lists
+
+
+class LookedUpEdges(_WithLists, LayerEdges, Generic[Looked]):
     """`count` edges, of which a copy is made for whoever asks for lists."""
 
     @property
     @abstractmethod
     def lists(self) -> Looked:
-        """Of all destinations, hearing from all active rows; edges are numbered list by list."""
+        """Hearing from all active rows."""
 
     @abstractmethod
     def _split(self, *, numbered: bool) -> SplitEdges[Looked]:
@@ -64,38 +98,3 @@ class InPlace(LayerEdges, Generic[Looked]):
     @made_once
     def _numbered(self) -> SplitEdges[Looked]:
         return self._split(numbered=True)
-
-    @property
-    def entries(self) -> NDArray[Any]:
-        """Of each edge its place in the graph's lists: edge tables are read by it."""
-        return self.lists.taken_from
-
-    @property
-    def scale(self) -> NDArray[np.float32] | None:
-        """Of each edge, where these make up for others that are left out."""
-        return self.lists.scale
-
-    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> SomeInPlace:
-        """Some destinations, hearing from `sources` alone, both numbered anew."""
-        return SomeInPlace(self.lists.excerpt(rows, sources))
-
-
-@dataclass(frozen=True, eq=False)
-class SomeInPlace:
-    """The edges of some destinations of a layer."""
-
-    lists: LookedUpLists
-
-    @property
-    def entries(self) -> NDArray[Any]:
-        """Of each edge its place in the graph's lists."""
-        return self.lists.taken_from
-
-    @property
-    def scale(self) -> NDArray[np.float32] | None:
-        """Of each edge, where these make up for others that are left out."""
-        return self.lists.scale
-
-    def excerpt(self, rows: NDArray[np.int64], sources: NDArray[np.int64]) -> SomeInPlace:
-        """Some of these."""
-        return SomeInPlace(self.lists.excerpt(rows, sources))

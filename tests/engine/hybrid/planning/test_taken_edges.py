@@ -15,12 +15,12 @@ from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.planning import active as search
 from starling.engine.hybrid.planning.active import ActiveSet, Take
 from starling.engine.hybrid.planning.boundary import Boundary
-from starling.engine.hybrid.planning.taken_in_place import TakenEdges
+from starling.engine.hybrid.planning.taken_edges import TakenEdges
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, open_worker_graph
 from starling.kernels.frontier import FrontierPool
 from starling.kernels.sampling import Taken, take_all, take_uniform
 from starling.store.parts import Parts
-from tests.engine.hybrid.planning.test_edges_in_place import Layers, dense, matrices
+from tests.engine.hybrid.planning.test_mapped_edges import Layers, dense, matrices
 from tests.support.parts import Case, build
 
 WAYS = ("fan-out", "with replacement", "boundary", "both")

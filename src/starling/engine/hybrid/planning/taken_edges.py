@@ -19,17 +19,17 @@ from starling.core.compile import compiled
 from starling.engine.hybrid.layers.edges import stands_for
 from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges
 from starling.engine.hybrid.messages.traffic import Traffic
-from starling.engine.hybrid.planning.in_place import InPlace
+from starling.engine.hybrid.planning.looked_up_edges import LookedUpEdges
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.adjacency import Adjacency, run_edges
 from starling.kernels.sampling import Taken
 from starling.kernels.taken import TakenLists
 from starling.nn.graph import LocalGraph
-from starling.nn.later_graph import TakenInPlace, Unlisted
+from starling.nn.later_graph import TakenGraphInPlace, Unlisted
 from starling.plan.batch import Block
 
 
-class TakenEdges(InPlace[TakenLists]):
+class TakenEdges(LookedUpEdges[TakenLists]):
     """The in-edges that were `taken` of the first rows of a layer, out of the lists of the worker's `whole` graph.
 
     `place` is where each of the graph's rows stands in the layer, and `traffic` tells which of these come from whom.
@@ -50,7 +50,7 @@ class TakenEdges(InPlace[TakenLists]):
         """Whose edges kernels read in place."""
         if self._row_scale is not None:
             known = replace(known, row_tables={**known.row_tables, "row_scale": torch.from_numpy(self._row_scale)})
-        return TakenInPlace(known, self.count, lambda: listed(self.block), self)
+        return TakenGraphInPlace(known, self.count, lambda: listed(self.block), self)
 
     def stands_for(self) -> NDArray[np.float32]:
         """From the scales."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from starling.engine.hybrid.layers.plan import ActiveRows
 from starling.engine.hybrid.layers.split_edges import PeerEdges, SplitEdges
-from starling.engine.hybrid.planning.in_place import InPlace
+from starling.engine.hybrid.planning.looked_up_edges import LookedUpEdges
 from starling.engine.hybrid.share.worker_graph import WorkerGraph
 from starling.kernels.looked_up import shifts
 from starling.kernels.mapped import MappedLists, SeenFrom, map_lists
@@ -24,7 +24,7 @@ _MOST_SKIPPED = 6
 """Entries of the sources' lists for each edge of the layer, above which looking through them costs more than a copy."""
 
 
-class LayerInPlace(InPlace[MappedLists]):
+class MappedEdges(LookedUpEdges[MappedLists]):
     """All `count` in-edges that are here of the rows `given`, numbered list by list, as those of a copy would be.
 
     `hearing` are the graph's rows that have lists in the layer: one for each destination, −1 for those that hear from nobody here.

@@ -14,7 +14,7 @@ from starling.comm.team import Team
 from starling.engine.hybrid.layers.plan import WorkerLayer
 from starling.engine.hybrid.layers.split_edges import SplitEdges
 from starling.engine.hybrid.planning.active import ActiveSet
-from starling.engine.hybrid.planning.edges_in_place import LayerInPlace
+from starling.engine.hybrid.planning.mapped_edges import MappedEdges
 from starling.engine.hybrid.share.worker_graph import open_worker_graph
 from starling.kernels.adjacency import Lists
 from starling.kernels.frontier import FrontierPool
@@ -89,7 +89,7 @@ def test_the_same_layers_either_way(tmp_path: Path, kind: str, workers: int, see
                 assert np.array_equal(ours, theirs)
             for name in ("offsets", "neighbours", "edge"):
                 assert np.array_equal(getattr(copied.edges.block, name), getattr(in_place.edges.block, name))
-            if not isinstance(in_place.edges, LayerInPlace):
+            if not isinstance(in_place.edges, MappedEdges):
                 continue
             mapped += 1
             lists, block = in_place.edges.lists, copied.edges.block
@@ -118,7 +118,7 @@ def test_small_layers_are_copied(tmp_path: Path) -> None:
     """A row with one in-edge in a graph of four: the map would be longer than the list."""
     parts = build(Case(4, np.array([[0, 1], [1, 2], [2, 3]]), 1, np.zeros(4, np.int32)), tmp_path)
     ((layer,),) = both_ways(parts, 1, np.array([3]), 1)
-    assert not isinstance(layer[1].edges, LayerInPlace)
+    assert not isinstance(layer[1].edges, MappedEdges)
     assert layer[1].edges.block.neighbours.tolist() == [1]
 
 
@@ -132,4 +132,4 @@ def test_sources_with_long_lists_are_copied(tmp_path: Path, workers: int) -> Non
     parts = build(Case(100, np.concatenate([hubs, ones]), workers, owner), tmp_path)
     ((_, in_place),) = both_ways(parts, workers, np.array([0]), 1)[0]
     assert in_place.edges.count == 109
-    assert not isinstance(in_place.edges, LayerInPlace)
+    assert not isinstance(in_place.edges, MappedEdges)
