@@ -1,11 +1,12 @@
 """Layers of a mini-batch: lists of edges that are copied for it, beside the graph's own read through a map.
 
-    python bench/planned_lists.py PARTS        # parts of an edge-cut, as of bench/hybrid.py: a worker for each of two
+    python bench/planned_lists.py PARTS        # four parts of an edge-cut, as of bench/hybrid.py
 
-Batches of targets are planned both ways in turn, three layers each, with all neighbours and with ten of each node, by two workers
-that are threads; then the first worker sums 128 columns over the edges of every layer, forward and backward, takes their maxima,
-and attends to them with four heads. Times are processor seconds of that worker's thread, medians over batches; bytes are those of
-all arrays that stand for a batch's edges. A few minutes; results/planned_lists.json and a table in docs/engine.md.
+Batches of targets are planned both ways in turn, three layers each, with all neighbours and with 10 or 25 of each node, by two
+workers that are threads; then the first worker sums 128 columns over the edges of every layer, forward and backward, takes their
+maxima, and attends to them with four heads. By four workers it sums alone: the more there are to hear from, the more passes. Times
+are processor seconds of that worker's thread, medians over batches; bytes are those of all arrays that stand for a batch's edges. A
+few minutes; results/planned_lists.json and a table in docs/engine.md.
 """
 
 from __future__ import annotations
@@ -48,31 +49,31 @@ from starling.plan.batch import Block
 from starling.store.parts import open_parts
 
 RESULTS = Path(__file__).resolve().parent / "results" / "planned_lists.json"
-WORKERS, LAYERS, TARGETS, WIDTH, HEADS = 2, 3, 2_048, 128, 4
+LAYERS, TARGETS, WIDTH, HEADS = 3, 2_048, 128, 4
 WAYS = ("copied", "through a map")
-NEIGHBOURS: dict[str, int | None] = {"all": None, "ten": 10}
+NEIGHBOURS: dict[str, int | None] = {"all": None, "10": 10, "25": 25}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is measured of a batch: which neighbours, what is done with them, and how they are read."""
+    """What is measured of a batch: how many workers it has, which neighbours, what is done with them, and how they are read."""
 
+    workers: int
     neighbours: str
     what: str
     way: str
 
 
-CELLS = [Cell(*names) for names in itertools.product(NEIGHBOURS, ("sums", "maxima", "attention"), WAYS)]
+CELLS = {
+    2: [Cell(2, *names) for names in itertools.product(NEIGHBOURS, ("sums", "maxima", "attention"), WAYS)],
+    4: [Cell(4, *names) for names in itertools.product(NEIGHBOURS, ("sums",), WAYS)],
+}
 
 
 def planned(graph: WorkerGraph, team: Team, own: NDArray[Any], cell: Cell, step: int) -> list[WorkerLayer]:
     """The layers of a batch, with all lists that sums, or attention, read."""
-    active, layers, fanout, what = (
-        ActiveSet(graph, team, FrontierPool(graph.rows), step),
-        [],
-        NEIGHBOURS[cell.neighbours],
-        cell.what,
-    )
+    active, layers = ActiveSet(graph, team, FrontierPool(graph.rows), step), []
+    fanout, in_place = NEIGHBOURS[cell.neighbours], cell.way != "copied"
 
     def take(rows: NDArray[Any]) -> Taken:
         if fanout is None:
@@ -80,9 +81,8 @@ def planned(graph: WorkerGraph, team: Team, own: NDArray[Any], cell: Cell, step:
         return take_uniform(graph.incoming, rows, graph.position[rows], fanout, stream_key(step, "bench"), threads=1)
 
     for _ in range(LAYERS):
-        in_place = cell.way != "copied"
         layer, own = active.expand_whole(own) if in_place and fanout is None else active.expand(own, take, in_place=in_place)
-        if what == "sums":
+        if cell.what == "sums":
             split = layer.edges.split(numbered=False)
             for lists in (split.inner.turned_for(np.empty(0)), *(peer.backward for peer in split.peers.values())):
                 assert lists.rows >= 0
@@ -178,24 +178,24 @@ def held_bytes(layers: list[WorkerLayer], what: str) -> int:
     return sum(array.nbytes for array in arrays.values())
 
 
-def measured(path: Path, batches: int) -> list[dict[str, Any]]:
-    parts = open_parts(path)
+def measured(path: Path, batches: int, workers: int) -> list[dict[str, Any]]:
+    parts, cells = open_parts(path), CELLS[workers]
 
     def work(team: Team) -> list[dict[str, Any]]:
         graph = open_worker_graph(parts, team.rank, team.size)
         draw, lines = np.random.default_rng(team.rank), []
         for batch in range(batches + 1):  # the first compiles, and makes what all share
-            own = np.sort(draw.choice(graph.owned, TARGETS // WORKERS, replace=False))
-            for number, cell in enumerate(CELLS):
-                layers, planning = _timed(partial(planned, graph, team, own, cell, len(CELLS) * batch + number))
+            own = np.sort(draw.choice(graph.owned, TARGETS // workers, replace=False))
+            for number, cell in enumerate(cells):
+                layers, planning = _timed(partial(planned, graph, team, own, cell, len(cells) * batch + number))
                 edges = sum(layer.edges.count for layer in layers)
                 line = {**asdict(cell), "planning": planning, "bytes": held_bytes(layers, cell.what), "edges": edges}
                 if team.rank == 0:
                     line["computing"] = _timed(partial(COMPUTE[cell.what], layers))[1]
                 lines.append(line)
-        return lines[len(CELLS) :]
+        return lines[len(cells) :]
 
-    return run_threads(WORKERS, work)[0]
+    return run_threads(workers, work)[0]
 
 
 def _timed(job: Callable[[], Any]) -> tuple[Any, float]:
@@ -208,14 +208,18 @@ def main() -> None:
     parser.add_argument("parts", type=Path)
     parser.add_argument("--batches", type=int, default=9)
     asked = parser.parse_args()
-    lines = measured(asked.parts, asked.batches)
+    lines = [line for workers in CELLS for line in measured(asked.parts, asked.batches, workers)]
     RESULTS.write_text(json.dumps(lines, indent=1) + "\n")
-    rows = ["| neighbours | | edges | planning, s | computing, s | bytes an edge |", "|---|---|---|---:|---:|---:|"]
-    for cell in CELLS:
+    rows = [
+        "| workers | neighbours | | edges | planning, s | computing, s | bytes an edge |",
+        "|---:|---|---|---|---:|---:|---:|",
+    ]
+    for cell in itertools.chain(*CELLS.values()):
         mine = [line for line in lines if asdict(cell).items() <= line.items()]
         planning, computing = (statistics.median(line[key] for line in mine) for key in ("planning", "computing"))
         size = statistics.median(line["bytes"] / line["edges"] for line in mine)
-        rows.append(f"| {cell.neighbours} | {cell.what} | {cell.way} | {planning:.3f} | {computing:.3f} | {size:.1f} |")
+        names = f"{cell.workers} | {cell.neighbours} | {cell.what} | {cell.way}"
+        rows.append(f"| {names} | {planning:.3f} | {computing:.3f} | {size:.1f} |")
     write_table("engine.md", "planned_lists", "\n".join(rows))
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from starling.comm.team import Team
 from starling.engine.hybrid.messages.calls import Calls
-from starling.engine.hybrid.messages.traffic import make_traffic
+from starling.engine.hybrid.messages.traffic import Traffic, make_traffic
 from starling.engine.hybrid.share.source import WorkerSource, weighted_degree_of, whole_exchange
 from starling.engine.hybrid.share.worker_graph import WorkerGraph, bounds_of_workers, hearers_of, part_of
 from starling.kernels.csr import Csr, index_type
@@ -59,27 +59,25 @@ def gather_lists(graph: WorkerGraph, team: Team, calls: Calls) -> tuple[WorkerGr
     """The graph of one worker once everybody has sent everybody else's edges to them, and how these got here."""
     bounds = bounds_of_workers(graph.manifest, team.size)
     first, last = int(bounds[team.rank]), int(bounds[team.rank + 1])
-    there = team.swap_lists(calls.next_tag(), graph.traffic.send)  # of the mirrors here: their rows where they are owned
-    ids = np.concatenate([np.arange(first, last), *(start + rows for start, rows in zip(bounds[:-1], there, strict=True))])
     sent = _entries_by_owner(graph, team)
-    destination, source, edge = _swapped_edges(graph, ids, sent, team, calls)
+    destination, source, edge = _swapped_edges(graph, bounds, sent, team, calls)
     row = destination - destination.dtype.type(first)
     came = np.lexsort((edge, row)).astype(index_type(len(row)))
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=graph.owned))])
-    mirrors = np.unique(source[(source < first) | (source >= last)]).astype(np.int64)
-    outside = np.searchsorted(mirrors, bounds)
-    wanted = [mirrors[outside[w] : outside[w + 1]] - bounds[w] for w in range(team.size)]
-    send = team.swap_lists(calls.next_tag(), wanted)
-    traffic = make_traffic(graph.owned, send, np.diff(outside).tolist())
     own = (source >= first) & (source < last)
-    neighbours = np.where(own, source - first, graph.owned + np.searchsorted(mirrors, source)).astype(np.int32)[came]
+    mirrors = np.unique(source[~own]).astype(np.int64)
+    neighbours = np.where(own, source - first, graph.owned + np.searchsorted(mirrors, source)).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=graph.owned))])
+    incoming = Csr(offsets, neighbours[came], edge[came])
+    traffic = _traffic_of(mirrors, graph.owned, bounds, team, calls)
     part = part_of(graph.manifest, np.concatenate([np.arange(first, last), mirrors]))
+    moves, stored = Moves(team, calls, sent, came), graph.stored_columns
 
     def known(column: NDArray[Any]) -> NDArray[Any]:
         """What is known of own rows, of mirrors too."""
-        return np.concatenate([column[: graph.owned], *team.swap_rows(calls.next_tag(), [column[rows] for rows in send])])
+        return np.concatenate(
+            [column[: graph.owned], *team.swap_rows(calls.next_tag(), [column[rows] for rows in traffic.send])]
+        )
 
-    incoming, moves, stored = Csr(offsets, neighbours, edge[came]), Moves(team, calls, sent, came), graph.stored_columns
     whole = WorkerGraph(
         graph.manifest,
         graph.shards,
@@ -89,9 +87,7 @@ def gather_lists(graph: WorkerGraph, team: Team, calls: Calls) -> tuple[WorkerGr
         part,
         traffic,
         None if graph.looped is None else known(graph.looped),
-        kept=None
-        if graph.kept is None
-        else np.arange(len(came)),  # nothing is left out of what came; of the graph something is
+        kept=None if graph.kept is None else np.arange(len(came)),  # all that came, of a graph of which some edges did not
         columns=lambda name: moves.follow(stored(name)),
         hearers=hearers_of(incoming, part, traffic, partial(team.swap_lists, calls.next_tag())),
     )
@@ -107,10 +103,20 @@ def _entries_by_owner(graph: WorkerGraph, team: Team) -> list[slice]:
     return found
 
 
+def _traffic_of(mirrors: NDArray[np.int64], owned: int, bounds: NDArray[np.int64], team: Team, calls: Calls) -> Traffic:
+    """Everybody asks the owners for its mirrors, by ascending global id."""
+    outside = np.searchsorted(mirrors, bounds)
+    wanted = [mirrors[outside[worker] : outside[worker + 1]] - bounds[worker] for worker in range(team.size)]
+    return make_traffic(owned, team.swap_lists(calls.next_tag(), wanted), np.diff(outside).tolist())
+
+
 def _swapped_edges(
-    graph: WorkerGraph, ids: NDArray[np.int64], sent: Sequence[slice], team: Team, calls: Calls
+    graph: WorkerGraph, bounds: NDArray[np.int64], sent: Sequence[slice], team: Team, calls: Calls
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Global ids of both ends, and the number, of all edges whose destinations are owned here, by the worker that had them."""
+    there = team.swap_lists(calls.next_tag(), graph.traffic.send)  # of the mirrors here: their rows where they are owned
+    mine = np.arange(bounds[team.rank], bounds[team.rank + 1])
+    ids = np.concatenate([mine, *(start + rows for start, rows in zip(bounds[:-1], there, strict=True))])
     lists, kind, numbers = graph.incoming, index_type(graph.manifest.nodes), index_type(graph.manifest.edges)
 
     def of(entries: slice) -> list[NDArray[Any]]:
