@@ -158,6 +158,18 @@ def test_what_manifests_tell_is_refused_before_anything_is_cut_or_started(
     assert "got 61 workers for 60 nodes" in refused(capsys, tmp_path, graph.path, "--workers", 61)
 
 
+def test_convolutions_that_no_team_computes_are_refused_before_anything_is_cut_or_started(
+    graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch_geometric")
+    parts = cut(graph, tmp_path / "cut", 2, np.arange(60) % 2)
+    for begun in ("run_workers", "_partitioned"):
+        monkeypatch.setattr(trainer, begun, None)
+    lstm = ("--workers", 2, "--set", "model.name=pyg:SAGEConv", "--set", 'model.options={aggr = "lstm"}')
+    for path in (parts, graph.path):
+        assert "PyG's SAGEConv has LSTM inside" in refused(capsys, tmp_path, path, *lstm)
+
+
 @pytest.mark.parametrize("team", [("--workers", 2), ("--boundary", 0.5), ("--workers", 2, "--parallel", "data")])
 def test_graphics_cards_that_are_not_there(
     graph: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, team: tuple[object, ...]

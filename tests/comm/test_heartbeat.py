@@ -201,6 +201,9 @@ def test_a_store_that_no_longer_answers_is_lost(may_vanish: bool) -> None:
         server.send_signal(signal.SIGSTOP)
         time.sleep(1.2)
         server.send_signal(signal.SIGCONT)
+        before = Beat.unpack(store.get("starling/beat/0")).count
+        while lost.empty() and Beat.unpack(store.get("starling/beat/0")).count < before + 3:  # it goes on
+            time.sleep(0.01)
         heart.stop()
     told = [] if lost.empty() else [lost.get()]
     assert [(each.rank, each.phase) for each in told] == [(None, "epoch 2")] * may_vanish

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import time
 
 import pytest
@@ -44,6 +45,13 @@ def test_an_error_of_ours_keeps_its_sentence() -> None:
     assert (error.rank, error.size, error.phase, error.exit_status) == (1, 4, "epoch 3, step 2", 1)
 
 
+def test_what_no_program_can_help_is_told_in_words() -> None:
+    error = report_of(OSError(errno.ENOSPC, "No space left on device")).error(4)
+    assert str(error) == (
+        "Worker 1 of 4 (epoch 3, step 2) failed: No space left on the device. Free some space, or choose another place."
+    )
+
+
 def test_any_other_error_says_where_it_came_from() -> None:
     report = report_of(ValueError("two\nlines"))
     assert str(report.error(2)).startswith(
@@ -54,7 +62,7 @@ def test_any_other_error_says_where_it_came_from() -> None:
 
 
 def test_an_error_without_words() -> None:
-    assert report_of(MemoryError()).cause.startswith("MemoryError (test_reports.py, line ")
+    assert report_of(AssertionError()).cause.startswith("AssertionError (test_reports.py, line ")
 
 
 def test_a_mistake_of_the_user_is_nobodys_in_particular() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,19 @@ def test_a_run_that_never_began_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert second.path.is_dir()
     second.remove()
     assert (tmp_path / "a" / "b").is_dir()  # it was there when the second came
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunDirectory.create(tmp_path / "run", "graph")
+    run.write_summary({"epochs": 1})
+
+    def full(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[:2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        run.write_summary({"epochs": 2})
+    assert [path.name for path in run.path.iterdir()] == ["summary.json"]
+    assert json.loads((run.path / "summary.json").read_text()) == {"epochs": 1}

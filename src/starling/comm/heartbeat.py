@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -105,9 +106,7 @@ class Heartbeat:
         last = time.monotonic()
         try:
             while True:
-                self._beat(done=False)
-                self._listen()
-                self._turns += 1
+                self._turn()
                 if self._over.wait(interval):
                     break
                 now = time.monotonic()
@@ -118,6 +117,15 @@ class Heartbeat:
         except RuntimeError as error:  # all that torch raises when a store does not answer
             if not self._over.is_set():
                 self._on_lost(Lost(None, str(self._phase), 0.0, f"does not answer any more ({_first_line(error)})"))
+
+    def _turn(self) -> None:
+        """Beat, and listen. A store that answers too late was stopped with its process, say by Ctrl-Z, and goes on."""
+        from torch.distributed import DistStoreError
+
+        with suppress(DistStoreError):
+            self._beat(done=False)
+            self._listen()
+            self._turns += 1
 
     def _watch_store(self) -> None:
         """Count how often the heartbeat was found within one turn: time in which this process itself is stopped does not count."""

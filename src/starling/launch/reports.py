@@ -12,6 +12,7 @@ from starling.comm.failures import PeerLost
 from starling.comm.phase import Phase
 from starling.comm.signs_of_life import Lost
 from starling.core.errors import InputError, StarlingError
+from starling.core.outside import outside_cause
 
 Kind = Literal["input", "raised", "lost", "silent", "gone", "stopped", "interrupted", "terminated"]
 
@@ -115,6 +116,8 @@ def _cause(error: BaseException) -> str:
     """The error in a sentence; for one that was not meant for users, also where it came from."""
     if isinstance(error, StarlingError):
         return str(error)
+    if isinstance(error, Exception) and (told := outside_cause(error)) is not None:
+        return str(told)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     text = " ".join(str(error).split())

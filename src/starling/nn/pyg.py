@@ -37,12 +37,8 @@ class PygLayer(nn.Module):
 
     def forward(self, view: View, h: Tensor) -> Tensor:
         """Rows of the sources → rows of the destinations."""
-        mixer = _mixes_rows(self.convolution) if view.exchange.workers > 1 else None
-        if mixer is not None:
-            raise InputError(
-                f"PyG's {type(self.convolution).__name__} has {mixer} inside, where a row depends on all that are computed beside "
-                "it, and workers that compute one graph have different ones. Pass options without it, or --parallel data."
-            )
+        if view.exchange.workers > 1:
+            check_for_teams(self.convolution)
         (result,) = view.on_whole_lists(h, self._on_lists)
         return result
 
@@ -75,6 +71,16 @@ def pyg_layer(name: str, fan_in: int, fan_out: int, options: dict[str, Any]) -> 
         raise InputError(
             f"PyG's {name} does not take rows of sources and destinations as a pair, as a layer of a cut graph must. {instead}"
         ) from error
+
+
+def check_for_teams(convolution: nn.Module) -> None:
+    """Refuse a convolution that workers cannot compute together."""
+    mixer = _mixes_rows(convolution)
+    if mixer is not None:
+        raise InputError(
+            f"PyG's {type(convolution).__name__} has {mixer} inside, where a row depends on all that are computed beside it, and "
+            "workers that compute one graph have different ones. Pass options without it, or --parallel data."
+        )
 
 
 def _mixes_rows(convolution: nn.Module) -> str | None:

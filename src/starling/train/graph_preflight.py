@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from starling.core.manifest import GraphManifest
+from starling.nn.pyg import check_for_teams, pyg_layer
 from starling.nn.registry import MODELS
 from starling.plan.fanouts import one_a_layer
 from starling.plan.mini import Mini
@@ -16,10 +17,15 @@ from starling.train.graph_checks import check_averaged_rows
 from starling.train.setup import check_choices, check_shapes
 from starling.train.tasks import fitting_task
 
+_SOME_WIDTH = 16
+"""Of a convolution that is only looked at."""
+
 
 def check_before_workers(config: RunConfig, manifest: GraphManifest | PartsManifest) -> None:
     """Refuse labels, splits, widths, fan-outs and batches that workers would only refuse once they have their parts."""
     settings, how = check_choices(config)
+    if config.model.name.startswith("pyg:") and config.team.parallel == "hybrid":
+        check_for_teams(pyg_layer(config.model.name[4:], _SOME_WIDTH, _SOME_WIDTH, settings["options"]).convolution)
     path: Path = config.data.path
     outputs: int | None = None
     if config.task.name != "link":

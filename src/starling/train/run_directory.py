@@ -172,8 +172,12 @@ class RunDirectory:
 
     def _write(self, name: str, content: bytes) -> None:
         partial = self.path / f".{name}.partial"
-        partial.write_bytes(content)
-        partial.replace(self.path / name)
+        try:
+            partial.write_bytes(content)
+            partial.replace(self.path / name)
+        except OSError:
+            partial.unlink(missing_ok=True)  # the disk is full as it is
+            raise
 
 
 def check_free(path: Path | None) -> None:

@@ -105,3 +105,12 @@ def test_sparse_tables_are_refused(tmp_path: Path) -> None:
     graph = open_worker_graph(build(Case(6, PAIRS, 4, OWNER), tmp_path), 0, 2)
     with pytest.raises(InputError, match="'words' as a plain array"):
         graph.node_column("words")
+
+
+def test_damaged_lists_are_refused(tmp_path: Path) -> None:
+    parts = build(Case(6, PAIRS, 4, OWNER), tmp_path)
+    file = parts.shard(0).path / "in.neighbours.npy"
+    lists = np.load(file)
+    np.save(file, np.where(lists == lists.max(), np.iinfo(lists.dtype).max, lists).astype(lists.dtype))
+    with pytest.raises(InputError, match=r"Lists of part 0 in .* name rows that it does not have.*inspect .* --verify"):
+        open_worker_graph(parts, 0, 2)

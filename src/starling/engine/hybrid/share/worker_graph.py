@@ -271,7 +271,7 @@ def _lists(shard: Shard) -> Csr:
 def _joined(shards: Sequence[Shard], columns: Sequence[NDArray[np.int32]], rows: int, *, spread: bool) -> Csr:
     """The lists of all shards in the worker's rows; a list that several hold pieces of keeps the imported order."""
     lists = [_lists(shard) for shard in shards]
-    neighbours = _concatenated([column[part.neighbours] for part, column in zip(lists, columns, strict=True)], np.int32)
+    neighbours = _concatenated([_in_rows(*given) for given in zip(shards, lists, columns, strict=True)], np.int32)
     edge = _concatenated([np.asarray(part.edge) for part in lists], np.int64)
     if spread:
         owner = _concatenated(
@@ -283,6 +283,18 @@ def _joined(shards: Sequence[Shard], columns: Sequence[NDArray[np.int32]], rows:
         return Csr(np.concatenate([[0], np.cumsum(counts)]), neighbours[order], edge[order])
     lengths = _concatenated([np.diff(part.offsets) for part in lists], np.int64)
     return Csr(np.concatenate([[0], np.cumsum(lengths)]), neighbours, edge)
+
+
+def _in_rows(shard: Shard, lists: Csr, column: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The neighbours in a shard's lists as rows of the worker."""
+    try:
+        rows: NDArray[np.int32] = column[lists.neighbours]
+    except IndexError as error:
+        raise InputError(
+            f"Lists of part {shard.part} in {shard.path.parent} name rows that it does not have, so they are damaged. See what "
+            f"else is: starling inspect {shard.path.parent} --verify."
+        ) from error
+    return rows
 
 
 def _concatenated(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
