@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +98,15 @@ def fail(here: Path, workers: int, rank: int, how: signal.Signals) -> list[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"]
     worker = ["-m", "starling.launch.worker", "starling.launch.train_worker:train", f"{here}/spec.json", "--deadline=3"]
     with subprocess.Popen([*command, *worker], cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as agent:
+        started: list[psutil.Process] = []
         try:
             started = under_way(here / "live", agent, workers)
             started[rank].send_signal(how)
             _, printed = agent.communicate(timeout=60)
-        finally:
-            for process in psutil.Process().children(recursive=True):
-                process.kill()
+        finally:  # not all children of this process: its own servers of processes are among them
+            for process in [*started, agent]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
     assert agent.returncode == 1
     assert psutil.wait_procs(started, 0)[1] == []
     return [line for line in printed.splitlines() if line.startswith("starling: ")]
